@@ -1,0 +1,193 @@
+"""The lineage: one row per request in time order, without text or tokens; all later analysis is arithmetic on it.
+
+`shared_tokens` S is the longest common prefix of a row's sequence with any earlier sequence of its namespace, and
+`parent_row` is the most recent earlier row that shares those S tokens. The pairs (parent, S) with P and T are the
+whole prefix tree at token granularity: `index.topology` rebuilds it, so any subset gets its own exact lineage.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["NO_TIME", "OUTPUTS", "UNKNOWN", "Int64", "Labels", "Lineage"]
+
+Int64 = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+UNKNOWN = -1
+"""Stands for an unknown count, parent or label in integer columns: unknown is not zero."""
+
+NO_TIME = np.iinfo(np.int64).min
+"""Stands for an unknown instant."""
+
+OUTPUTS = ("unknown", "length", "text", "ids")
+"""What is known of a row's generated tokens; the `output` column holds the position in this tuple."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """A column of repeated strings: `codes` index `names`, UNKNOWN where the log has none.
+
+    >>> column = Labels.of(["a", None, "b", "a"])
+    >>> column[0], column[1], column.names
+    ('a', None, ('a', 'b'))
+    """
+
+    codes: npt.NDArray[np.int32]
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, values: Iterable[str | None]) -> Labels:
+        """Codes in order of first appearance."""
+        seen: dict[str, int] = {}
+        codes = [UNKNOWN if value is None else seen.setdefault(value, len(seen)) for value in values]
+        return cls(np.array(codes, np.int32), tuple(seen))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, row: int) -> str | None:
+        code = int(self.codes[row])
+        return None if code < 0 else self.names[code]
+
+    def where(self, mask: Mask) -> Labels:
+        """The same column for fewer rows; names stay as they are."""
+        return Labels(self.codes[mask], self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """The table. Every array has one entry per row, rows are in (time, file position, line) order.
+
+    Token columns are int64 counts of tokens (not symbols, also for hash rows). `namespace` and `pool` index the
+    tuples `namespaces` (label) and `pools` (base model). Rows of different namespaces share nothing; rows of one pool
+    share memory.
+    """
+
+    time_ns: Int64
+    first_token_ns: Int64
+    finished_ns: Int64
+    file: Labels
+    line: Int64
+    request_id: npt.NDArray[np.object_]
+    model: Labels
+    adapter: Labels
+    session: Labels
+    tenant: Labels
+    replica: Labels
+    namespace: Int64
+    pool: Int64
+    unit: Int64
+    tier: Int64
+    output: Int64
+    n: Int64
+    status: Int64
+    reads_cache: Mask
+    prompt_tokens: Int64
+    sequence_tokens: Int64
+    output_tokens: Int64
+    shared_tokens: Int64
+    shared_prompt_tokens: Int64
+    parent_row: Int64
+    measured_prompt_tokens: Int64
+    measured_cached_tokens: Int64
+    namespaces: tuple[str, ...] = ()
+    pools: tuple[str, ...] = ()
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        assert (self.shared_tokens <= self.sequence_tokens).all()
+        assert (self.shared_prompt_tokens <= self.shared_tokens).all()
+        assert ((self.parent_row >= 0) == (self.shared_tokens > 0)).all()
+        assert (self.parent_row < np.arange(len(self))).all()
+
+    def __len__(self) -> int:
+        return len(self.prompt_tokens)
+
+    @property
+    def reusable_tokens(self) -> Int64:
+        """min(S, P): what a perfect, token-granular, never-forgetting cache could reuse, int64[n]."""
+        return np.minimum(self.shared_tokens, self.prompt_tokens)
+
+    def where(self, mask: Mask) -> Lineage:
+        """The rows of `mask` with their own exact lineage, re-stamped: a subset's lineage is not the lineage's subset."""
+        from prefixscope.index.topology import Topology  # the tree is only rebuilt when a subset is asked for
+
+        if bool(mask.all()):
+            return self
+        rows = np.flatnonzero(mask)
+        stamps = Topology.of(self).stamp(rows)
+        columns: dict[str, Any] = {}
+        for column in dataclasses.fields(self):
+            value = getattr(self, column.name)
+            if isinstance(value, Labels):
+                columns[column.name] = value.where(mask)
+            elif isinstance(value, np.ndarray):
+                columns[column.name] = value[mask]
+        columns["shared_tokens"] = stamps.shared_tokens
+        columns["shared_prompt_tokens"] = stamps.shared_prompt_tokens
+        columns["parent_row"] = stamps.parent_row
+        return dataclasses.replace(self, **columns)
+
+    @classmethod
+    def from_lengths(
+        cls,
+        prompt_tokens: Sequence[int],
+        shared_tokens: Sequence[int],
+        parent_row: Sequence[int],
+        *,
+        sequence_tokens: Sequence[int] | None = None,
+        shared_prompt_tokens: Sequence[int] | None = None,
+        **columns: Any,
+    ) -> Lineage:
+        """A lineage from its defining numbers; every other column is filled with 'unknown' (one namespace, one pool).
+
+        >>> Lineage.from_lengths([50, 50], [0, 48], [-1, 0]).reusable_tokens.tolist()
+        [0, 48]
+        """
+        rows = len(prompt_tokens)
+        prompts = np.asarray(prompt_tokens, np.int64)
+        shared = np.asarray(shared_tokens, np.int64)
+        nothing = Labels(np.full(rows, UNKNOWN, np.int32), ())
+        unknown = np.full(rows, UNKNOWN, np.int64)
+        filled: dict[str, Any] = {
+            "time_ns": np.arange(rows, dtype=np.int64),
+            "first_token_ns": np.full(rows, NO_TIME, np.int64),
+            "finished_ns": np.full(rows, NO_TIME, np.int64),
+            "file": nothing,
+            "line": np.arange(1, rows + 1, dtype=np.int64),
+            "request_id": np.full(rows, None, object),
+            "model": nothing,
+            "adapter": nothing,
+            "session": nothing,
+            "tenant": nothing,
+            "replica": nothing,
+            "namespace": np.zeros(rows, np.int64),
+            "pool": np.zeros(rows, np.int64),
+            "unit": np.ones(rows, np.int64),
+            "tier": np.ones(rows, np.int64),
+            "output": np.zeros(rows, np.int64),
+            "n": np.ones(rows, np.int64),
+            "status": unknown,
+            "reads_cache": np.ones(rows, np.bool_),
+            "output_tokens": unknown,
+            "measured_prompt_tokens": unknown,
+            "measured_cached_tokens": unknown,
+            "namespaces": ("",),
+            "pools": ("",),
+        }
+        filled.update(columns)
+        return cls(
+            prompt_tokens=prompts,
+            sequence_tokens=prompts if sequence_tokens is None else np.asarray(sequence_tokens, np.int64),
+            shared_tokens=shared,
+            shared_prompt_tokens=shared if shared_prompt_tokens is None else np.asarray(shared_prompt_tokens, np.int64),
+            parent_row=np.asarray(parent_row, np.int64),
+            **filled,
+        )
