@@ -123,17 +123,35 @@ class Lineage:
             return self
         rows = np.flatnonzero(mask)
         stamps = Topology.of(self).stamp(rows)
-        columns: dict[str, Any] = {}
-        for column in dataclasses.fields(self):
-            value = getattr(self, column.name)
-            if isinstance(value, Labels):
-                columns[column.name] = value.where(mask)
-            elif isinstance(value, np.ndarray):
-                columns[column.name] = value[mask]
+        columns = self._columns_where(mask)
         columns["shared_tokens"] = stamps.shared_tokens
         columns["shared_prompt_tokens"] = stamps.shared_prompt_tokens
         columns["parent_row"] = stamps.parent_row
         return dataclasses.replace(self, **columns)
+
+    def closed_subset(self, mask: Mask) -> Lineage:
+        """The rows of `mask` where no kept row shares anything with a dropped one (whole namespaces): no re-stamping."""
+        if bool(mask.all()):
+            return self
+        position = np.cumsum(mask) - 1
+        parents = self.parent_row[mask]
+        shares = parents >= 0
+        assert mask[parents[shares]].all(), "a kept row shares with a dropped one"
+        return dataclasses.replace(
+            self, **self._columns_where(mask), parent_row=np.where(shares, position[parents], UNKNOWN)
+        )
+
+    def _columns_where(self, mask: Mask) -> dict[str, Any]:
+        columns: dict[str, Any] = {}
+        for column in dataclasses.fields(self):
+            value = getattr(self, column.name)
+            if column.name == "parent_row":
+                continue
+            if isinstance(value, Labels):
+                columns[column.name] = value.where(mask)
+            elif isinstance(value, np.ndarray):
+                columns[column.name] = value[mask]
+        return columns
 
     @classmethod
     def from_lengths(

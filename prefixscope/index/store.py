@@ -1,0 +1,143 @@
+"""The lineage as a Parquet file: what `prefixscope index` writes and every later command can read. It holds no text.
+
+One row per request in time order; the row number is the identity used inside. File metadata carries the schema name,
+namespaces, pools and provenance as JSON. Pages carry checksums, so a damaged file is noticed and not misread.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import IO, Any
+
+import numpy as np
+
+from prefixscope.errors import IndexFileError
+from prefixscope.index.lineage import NO_TIME, OUTPUTS, UNKNOWN, Int64, Labels, Lineage
+
+__all__ = ["INDEX_SCHEMA", "read_index", "write_index"]
+
+INDEX_SCHEMA = "prefixscope.index/1"
+_KEY = b"prefixscope"
+
+_TIMES = {"time": "time_ns", "first_token_at": "first_token_ns", "finished_at": "finished_ns"}
+_LABELS = ("file", "model", "adapter", "session", "tenant", "replica")
+_LABEL_NAMES = {"session": "session_id"}
+_COUNTS = ("line", "namespace", "pool", "unit", "tier", "n", "prompt_tokens", "sequence_tokens")
+_NULLABLE = ("status", "output_tokens", "measured_prompt_tokens", "measured_cached_tokens")
+_SHARING = ("shared_tokens", "shared_prompt_tokens")
+
+
+def write_index(lineage: Lineage, file: IO[bytes], *, tool_version: str) -> None:
+    """Writes the table as Parquet with zstd and page checksums to an open binary file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns: dict[str, Any] = {
+        "request_id": pa.array(lineage.request_id.tolist(), pa.string()),
+        "output": pa.array([OUTPUTS[code] for code in lineage.output.tolist()], pa.string()).dictionary_encode(),
+        "reads_cache": pa.array(lineage.reads_cache),
+        "parent_row": _nullable(lineage.parent_row),
+    }
+    for name, attribute in _TIMES.items():
+        values = getattr(lineage, attribute)
+        columns[name] = pa.array(values, pa.timestamp("ns", "UTC"), mask=values == NO_TIME)
+    for name in _LABELS:
+        labels: Labels = getattr(lineage, name)
+        codes = pa.array(labels.codes, mask=labels.codes == UNKNOWN)
+        columns[_LABEL_NAMES.get(name, name)] = pa.DictionaryArray.from_arrays(codes, pa.array(labels.names, pa.string()))
+    for name in _COUNTS + _SHARING:
+        columns[name] = pa.array(getattr(lineage, name))
+    for name in _NULLABLE:
+        columns[name] = _nullable(getattr(lineage, name))
+    head = {
+        "schema": INDEX_SCHEMA,
+        "tool_version": tool_version,
+        "rows": len(lineage),
+        "namespaces": lineage.namespaces,
+        "pools": lineage.pools,
+        "provenance": dict(lineage.provenance),
+    }
+    table = pa.table(columns).replace_schema_metadata({_KEY: json.dumps(head).encode()})
+    pq.write_table(table, file, compression="zstd", write_page_checksum=True)
+
+
+def _nullable(values: Int64) -> Any:
+    import pyarrow as pa
+
+    return pa.array(values, mask=values == UNKNOWN)
+
+
+def read_index(path: str) -> Lineage:
+    """The lineage stored at `path`; IndexFileError where it is no index, is damaged, or was written by a newer version."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path, page_checksum_verification=True, use_threads=False)
+    except FileNotFoundError as error:
+        raise IndexFileError("no such file", file=path) from error
+    except (OSError, pa.ArrowException) as error:
+        reason = str(error).splitlines()[0]
+        raise IndexFileError(f"the index is damaged or is no Parquet file ({reason}); index the log again", file=path) from error
+    head = _head(table, path)
+    try:
+        return _lineage(table, head)
+    except (KeyError, AssertionError, TypeError, ValueError, IndexError) as error:
+        raise IndexFileError(f"the index does not hold together ({error!r}); index the log again", file=path) from error
+
+
+def _head(table: Any, path: str) -> dict[str, Any]:
+    raw = (table.schema.metadata or {}).get(_KEY)
+    if raw is None:
+        raise IndexFileError("a Parquet file, but not an index written by `prefixscope index`", file=path)
+    try:
+        head: dict[str, Any] = json.loads(raw)
+        head["rows"], head["namespaces"], head["pools"], head["provenance"]  # noqa: B018 - each must be there
+    except (ValueError, KeyError, TypeError) as error:
+        raise IndexFileError("the index is damaged (its head can't be read); index the log again", file=path) from error
+    name, _, major = str(head.get("schema", "")).partition("/")
+    if name != INDEX_SCHEMA.partition("/")[0] or not major.isdigit():
+        raise IndexFileError(f"unknown index schema {head.get('schema')!r}", file=path)
+    if int(major) > int(INDEX_SCHEMA.partition("/")[2]):
+        raise IndexFileError(
+            f"written by prefixscope {head.get('tool_version')} with schema {head['schema']}; this version reads "
+            f"{INDEX_SCHEMA}: update prefixscope",
+            file=path,
+        )
+    if head["rows"] != table.num_rows:
+        raise IndexFileError(f"{table.num_rows} rows where {head['rows']} were written; index the log again", file=path)
+    return head
+
+
+def _lineage(table: Any, head: dict[str, Any]) -> Lineage:
+    columns: dict[str, Any] = {}
+    for name, attribute in _TIMES.items():
+        columns[attribute] = _integers(table[name].cast("int64"), NO_TIME)
+    for name in _LABELS:
+        column = table[_LABEL_NAMES.get(name, name)].combine_chunks()
+        codes = _integers(column.indices, UNKNOWN).astype(np.int32)
+        columns[name] = Labels(codes, tuple(column.dictionary.to_pylist()))
+    for name in _COUNTS + _SHARING:
+        columns[name] = _integers(table[name], UNKNOWN)
+    for name in (*_NULLABLE, "parent_row"):
+        columns[name] = _integers(table[name], UNKNOWN)
+    known = {name: code for code, name in enumerate(OUTPUTS)}
+    columns["output"] = np.array([known[value] for value in table["output"].to_pylist()], np.int64)
+    columns["reads_cache"] = table["reads_cache"].to_numpy().astype(np.bool_)
+    columns["request_id"] = np.array(table["request_id"].to_pylist() or [], dtype=object)
+    return Lineage(
+        **columns,
+        namespaces=tuple(head["namespaces"]),
+        pools=tuple(head["pools"]),
+        provenance=head["provenance"],
+    )
+
+
+def _integers(column: Any, missing: int) -> Int64:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    filled = pc.fill_null(column, missing)
+    if isinstance(filled, pa.Array):
+        return np.asarray(filled.to_numpy(zero_copy_only=False), np.int64)
+    return np.asarray(filled.to_numpy(), np.int64)

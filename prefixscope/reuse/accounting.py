@@ -1,0 +1,64 @@
+"""What each request could reuse and what its engine grants, in one infinite cache, one request after another.
+
+The losses are differences of neighbouring rungs, so for every request they add up to reusable - cached.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prefixscope.engines.profile import EngineProfile
+from prefixscope.index.lineage import Int64, Lineage
+
+__all__ = ["Accounting", "account", "blocks_of", "hit_blocks_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Accounting:
+    """Per-row token counts, int64[n] each; `reusable - last_token - block_rounding - engine_rule == cached`."""
+
+    reusable: Int64
+    last_token: Int64
+    block_rounding: Int64
+    engine_rule: Int64
+    cached: Int64
+
+    def __post_init__(self) -> None:
+        total = self.last_token + self.block_rounding + self.engine_rule
+        assert (self.reusable - total == self.cached).all()
+        assert (self.cached >= 0).all()
+
+
+def account(lineage: Lineage, profile: EngineProfile) -> Accounting:
+    """Applies a profile's rule to every row and splits what is lost on the way down from `reusable`.
+
+    The last token is lost where a whole prompt is shared, rounding goes down to the match unit U, and what the rule
+    takes beyond that (dropped units, states not kept, a request that may not read) is the engine's.
+
+    >>> from prefixscope.engines import resolve
+    >>> rows = account(Lineage.from_lengths([1152, 1152], [0, 1152], [-1, 0]), resolve("vllm"))
+    >>> rows.reusable.tolist(), rows.last_token.tolist(), rows.block_rounding.tolist(), rows.cached.tolist()
+    ([0, 1152], [0, 1], [0, 15], [0, 1136])
+    """
+    reusable = lineage.reusable_tokens
+    if profile.recomputes_last_token:
+        kept = np.minimum(lineage.shared_tokens, np.maximum(lineage.prompt_tokens - 1, 0))
+    else:
+        kept = reusable
+    rounded = kept if profile.partial_reuse else kept // profile.match_unit * profile.match_unit
+    cached = profile.rule(lineage, profile)
+    if profile.monotone:
+        assert (cached <= rounded).all(), f"{profile.name} grants more than full units of what is shared"
+    return Accounting(reusable, reusable - kept, kept - rounded, rounded - cached, cached)
+
+
+def blocks_of(tokens: Int64, block_size: int) -> Int64:
+    """Blocks a stretch of tokens fills; a partly filled last one counts as a block."""
+    return -(-tokens // block_size)
+
+
+def hit_blocks_of(lineage: Lineage, cached: Int64, block_size: int) -> Int64:
+    """Blocks of each prompt that `cached` tokens cover: full ones, and the partial last one where all of it is cached."""
+    return np.where(cached >= lineage.prompt_tokens, blocks_of(cached, block_size), cached // block_size)
