@@ -1,0 +1,54 @@
+"""Engine profiles: what each serving engine does with prefixes, by name and version."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+from prefixscope.engines.profile import CacheGroup, EngineOptions, EngineProfile, Fact, Rule
+from prefixscope.engines.sglang import sglang
+from prefixscope.engines.tensorrt_llm import tensorrt_llm
+from prefixscope.engines.trace import trace
+from prefixscope.engines.vllm import vllm
+from prefixscope.errors import OptionError
+
+__all__ = ["ENGINES", "CacheGroup", "EngineOptions", "EngineProfile", "Fact", "Rule", "resolve"]
+
+Factory = Callable[[str | None, EngineOptions], EngineProfile]
+
+ENGINES: Mapping[str, Factory] = {
+    "vllm": vllm,
+    "sglang": sglang,
+    "tensorrt-llm": tensorrt_llm,
+    "trace": trace,
+}
+"""Every engine by its name on the command line."""
+
+
+def resolve(spec: str = "vllm", options: EngineOptions | None = None) -> EngineProfile:
+    """The profile of NAME[@VERSION] under these options; OptionError names the known engines or versions.
+
+    >>> resolve("vllm@0.32").match_unit, resolve("sglang").match_unit
+    (16, 1)
+    """
+    asked = options or EngineOptions()
+    for option, value in (("--block-size", asked.block_size), ("--match-unit", asked.match_unit)):
+        if value is not None and value < 1:
+            raise OptionError(f"{option} {value}: must be at least 1 token")
+    name, _, version = spec.partition("@")
+    if name not in ENGINES:
+        raise OptionError(f"--engine {spec}: unknown engine {name!r} (known: {', '.join(ENGINES)})")
+    if "@" in spec and not version:
+        raise OptionError(f"--engine {spec}: no version after the @")
+    return _on_hash_rows(ENGINES[name](version or None, asked), asked.unit)
+
+
+def _on_hash_rows(profile: EngineProfile, unit: int) -> EngineProfile:
+    """Rows with one id per `unit` tokens tell nothing finer: other match units give a lower bound, and it is said."""
+    if profile.match_unit % unit == 0:
+        return profile
+    sentence = (
+        f"the log has one hash per {unit} tokens and {profile.name} matches in units of {profile.match_unit}, which is "
+        f"not a multiple: cached tokens are a lower bound (--block-size {unit} would be exact)"
+    )
+    return dataclasses.replace(profile, lower_bound=True, assumed=(*profile.assumed, sentence))

@@ -8,10 +8,25 @@ from typing import Literal
 
 from prefixscope.index.lineage import Int64, Lineage
 
-__all__ = ["EngineOptions", "EngineProfile", "Fact", "Rule", "Visibility"]
+__all__ = [
+    "CacheGroup",
+    "EngineOptions",
+    "EngineProfile",
+    "Fact",
+    "GroupKind",
+    "Grouping",
+    "Platform",
+    "Rule",
+    "Speculative",
+    "Verified",
+    "Visibility",
+]
 
 Visibility = Literal["scheduled", "prefill_end", "request_end"]
 Speculative = Literal["none", "eagle", "mtp"]
+Verified = Literal["seen running", "function run", "source read", "documented", "unverified"]
+Platform = Literal["nvidia", "ascend", "cpu", "rocm", "hosted"]
+GroupKind = Literal["full", "sliding_window", "mamba", "chunked_local"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +37,43 @@ class Fact:
     statement: str
     source: str
     versions: str
-    verified: Literal["seen running", "function run", "source read", "documented", "unverified"]
+    verified: Verified
+
+
+@dataclass(frozen=True, slots=True)
+class CacheGroup:
+    """Layers of one kind that keep their KV together: `block_size` tokens per block, `window` tokens where it slides
+    (or the chunk of chunked-local attention)."""
+
+    kind: GroupKind
+    block_size: int
+    window: int | None = None
+
+    def __post_init__(self) -> None:
+        assert self.block_size >= 1
+        assert (self.window is not None) == (self.kind in ("sliding_window", "chunked_local"))
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """The KV groups of a model, and which states of sliding-window and recurrent groups the engine keeps.
+
+    `retention`: None every state, 0 only where a prompt can be resumed, R also once per R tokens. `max_batched_tokens`:
+    tokens of prefill one step may hold (0: a whole prompt); recurrent states exist only where a step ended.
+    `keeps_resend_state`: prefill stops where a resend of the same prompt resumes, also when the prompt ends on a block
+    boundary. `drop_aware_boundaries`: with a dropped block, states are kept where a hit ends after the drop.
+    `keeps_below_junction`: with a dropped block, the block below a junction is kept as well.
+    """
+
+    groups: tuple[CacheGroup, ...]
+    retention: int | None = None
+    max_batched_tokens: int = 0
+    keeps_resend_state: bool = True
+    drop_aware_boundaries: bool = True
+    keeps_below_junction: bool = False
+
+    def __post_init__(self) -> None:
+        assert self.groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +85,12 @@ class EngineProfile:
     `drop_units` the units given up after matching (speculative decoding). `stores_output`: generated tokens stay
     findable. `visible`: when a request's blocks can be found by others. `unhashed_first`: freed blocks without a hash
     are reused before all others. `accepted_block_sizes` is what engine and backend offer (None: any multiple of 1).
+
+    `lookahead_tokens`: a block matches only if this many tokens after it match too. `grouping`: the KV groups of a
+    model whose layers do not all attend to everything, and what is kept in them (None: one full-attention group).
+    `minimum_tokens`: shorter matches count as none. `lifetime_s`: seconds after its last use that a prefix is found.
+    `assumed` are sentences for the user: what was taken for granted, what was overruled, what is unverified;
+    `lower_bound` says that the log's hash unit does not divide the match unit, so the real hits may be higher.
     """
 
     name: str
@@ -53,9 +110,19 @@ class EngineProfile:
     facts: tuple[Fact, ...] = ()
     assumed: tuple[str, ...] = ()
     source: str = "defaults"
+    platform: Platform = "nvidia"
+    lookahead_tokens: int = 0
+    grouping: Grouping | None = None
+    minimum_tokens: int = 0
+    lifetime_s: float | None = None
+    lower_bound: bool = False
+    match_unit_why: str = "the block size"
+    recomputes_last_token: bool = True
+    """False only where a fully matched prompt needs no token computed: traces and routers, which compute nothing."""
 
     def __post_init__(self) -> None:
         assert self.block_size >= 1 and self.match_unit >= 1 and self.drop_units >= 0
+        assert self.lookahead_tokens >= 0 and self.minimum_tokens >= 0
 
 
 Rule = Callable[[Lineage, EngineProfile], Int64]
@@ -70,3 +137,24 @@ class EngineOptions:
     speculative: Speculative = "none"
     unit: int = 1
     """Tokens per symbol of the log (hash rows); the default block size of profile `trace`."""
+    platform: Platform | None = None
+    backend: str | None = None
+    """Attention backend as the engine names it, such as `flashmla` or `trtllm_mha`."""
+    lookahead_tokens: int | None = None
+    """Tokens a multi-module MTP drafts at once (vLLM 0.33 looks that far ahead when it matches)."""
+    groups: tuple[CacheGroup, ...] = ()
+    """KV groups read from the model's config.json (`engines.config`); empty: full attention only."""
+    retention: int | Literal["dense", "default"] = "default"
+    """vLLM's retention of sliding-window and Mamba states: dense, 0, every R tokens, or the version's default."""
+    max_batched_tokens: int | None = None
+    """The engine's budget of tokens per step, which cuts long prefills into chunks."""
+    partial_reuse: bool | None = None
+    """TensorRT-LLM's enable_partial_reuse."""
+    strip_thinking: bool = False
+    """SGLang's --strip-thinking-cache: outputs of requests that reasoned are not kept."""
+    save_unfull_chunk: bool = False
+    """LMCache's save_unfull_chunk."""
+    save_decode_cache: bool = False
+    """LMCache's save_decode_cache."""
+    lifetime_s: float | None = None
+    """Overrides how long a hosted API keeps a prefix after its last use, in seconds."""

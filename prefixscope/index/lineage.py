@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["NO_TIME", "OUTPUTS", "UNKNOWN", "Int64", "Labels", "Lineage"]
+__all__ = ["NO_TIME", "OUTPUTS", "UNKNOWN", "Int64", "Labels", "Lineage", "Mask"]
 
 Int64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -116,7 +116,7 @@ class Lineage:
         return np.minimum(self.shared_tokens, self.prompt_tokens)
 
     def where(self, mask: Mask) -> Lineage:
-        """The rows of `mask` with their own exact lineage, re-stamped: a subset's lineage is not the lineage's subset."""
+        """The rows of `mask` with their own exact lineage: it is re-stamped, not cut out of this one."""
         from prefixscope.index.topology import Topology  # the tree is only rebuilt when a subset is asked for
 
         if bool(mask.all()):
@@ -130,7 +130,7 @@ class Lineage:
         return dataclasses.replace(self, **columns)
 
     def closed_subset(self, mask: Mask) -> Lineage:
-        """The rows of `mask` where no kept row shares anything with a dropped one (whole namespaces): no re-stamping."""
+        """The rows of `mask` where none of them shares anything with the others (whole namespaces): no re-stamping."""
         if bool(mask.all()):
             return self
         position = np.cumsum(mask) - 1

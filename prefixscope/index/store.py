@@ -44,7 +44,9 @@ def write_index(lineage: Lineage, file: IO[bytes], *, tool_version: str) -> None
     for name in _LABELS:
         labels: Labels = getattr(lineage, name)
         codes = pa.array(labels.codes, mask=labels.codes == UNKNOWN)
-        columns[_LABEL_NAMES.get(name, name)] = pa.DictionaryArray.from_arrays(codes, pa.array(labels.names, pa.string()))
+        columns[_LABEL_NAMES.get(name, name)] = pa.DictionaryArray.from_arrays(
+            codes, pa.array(labels.names, pa.string())
+        )
     for name in _COUNTS + _SHARING:
         columns[name] = pa.array(getattr(lineage, name))
     for name in _NULLABLE:
@@ -68,7 +70,10 @@ def _nullable(values: Int64) -> Any:
 
 
 def read_index(path: str) -> Lineage:
-    """The lineage stored at `path`; IndexFileError where it is no index, is damaged, or was written by a newer version."""
+    """The lineage stored at `path`.
+
+    Raises IndexFileError where it is no index, is damaged, or was written by a newer version.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -78,7 +83,9 @@ def read_index(path: str) -> Lineage:
         raise IndexFileError("no such file", file=path) from error
     except (OSError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0]
-        raise IndexFileError(f"the index is damaged or is no Parquet file ({reason}); index the log again", file=path) from error
+        raise IndexFileError(
+            f"the index is damaged or is no Parquet file ({reason}); index the log again", file=path
+        ) from error
     head = _head(table, path)
     try:
         return _lineage(table, head)
@@ -92,7 +99,7 @@ def _head(table: Any, path: str) -> dict[str, Any]:
         raise IndexFileError("a Parquet file, but not an index written by `prefixscope index`", file=path)
     try:
         head: dict[str, Any] = json.loads(raw)
-        head["rows"], head["namespaces"], head["pools"], head["provenance"]  # noqa: B018 - each must be there
+        head["rows"], head["namespaces"], head["pools"], head["provenance"]
     except (ValueError, KeyError, TypeError) as error:
         raise IndexFileError("the index is damaged (its head can't be read); index the log again", file=path) from error
     name, _, major = str(head.get("schema", "")).partition("/")

@@ -24,7 +24,8 @@ ROOT = 0
 
 
 class Shape:
-    """Growing arrays of nodes: `up[v]` is the node above v, `depth[v]` the tokens (or symbols) from the root to its end."""
+    """Growing arrays of nodes: `up[v]` is the node above v, `depth[v]` counts tokens (or symbols) from the root to its
+    end."""
 
     def __init__(self) -> None:
         self.up: list[int] = [ROOT]
@@ -72,7 +73,7 @@ class Stamps:
 
 
 def stamp(shape: Shape, leaves: Iterable[int], prompt_nodes: Iterable[int], is_root: set[int]) -> Stamps:
-    """Walks each leaf to its root in the order given; the first node stamped before tells what is shared, and with whom.
+    """Walks each leaf to its root in the order given; the first node stamped before tells what is shared with whom.
 
     `is_root` are the nodes of depth 0 (one per namespace). Depths are in the shape's own unit.
     """
@@ -104,12 +105,17 @@ def stamp(shape: Shape, leaves: Iterable[int], prompt_nodes: Iterable[int], is_r
 
 
 class Topology(Shape):
-    """A lineage's prefix tree, in tokens: `leaf[row]` ends the row's sequence, `prompt_node[row]` its prompt."""
+    """A lineage's prefix tree, in tokens: `leaf[row]` ends the row's sequence, `prompt_node[row]` its prompt.
+
+    Rows of a hash trace are known in symbols of `unit` tokens: their nodes lie at whole symbols, and `limit[row]` says
+    how many tokens of the row can be shared at most (a partly filled last symbol counts its own tokens).
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.leaf: list[int] = []
         self.prompt_node: list[int] = []
+        self.limit: list[int] = []
         self.roots: set[int] = {ROOT}
 
     @classmethod
@@ -123,9 +129,15 @@ class Topology(Shape):
             lineage.shared_tokens.tolist(),
             lineage.prompt_tokens.tolist(),
             lineage.sequence_tokens.tolist(),
+            lineage.unit.tolist(),
             strict=True,
         )
-        for namespace, parent, shared, prompt_tokens, sequence_tokens in columns:
+        for namespace, parent, shared, prompt_tokens, sequence_tokens, unit in columns:
+            tree.limit.append(sequence_tokens if unit == 1 else prompt_tokens)
+            if unit > 1:
+                shared, prompt_tokens, sequence_tokens = (
+                    -(-tokens // unit) * unit for tokens in (shared, prompt_tokens, sequence_tokens)
+                )
             if parent >= 0:
                 node = tree.node_at(tree.leaf[parent], shared)
             else:
@@ -142,7 +154,11 @@ class Topology(Shape):
     def stamp(self, rows: Int64) -> Stamps:
         """The lineage of a subset of rows (ascending): shared tokens and parents among these rows only."""
         picked = rows.tolist()
-        return stamp(self, (self.leaf[r] for r in picked), (self.prompt_node[r] for r in picked), self.roots)
+        stamps = stamp(self, (self.leaf[r] for r in picked), (self.prompt_node[r] for r in picked), self.roots)
+        limit = np.array([self.limit[r] for r in picked], np.int64)
+        return Stamps(
+            np.minimum(stamps.shared_tokens, limit), np.minimum(stamps.shared_prompt_tokens, limit), stamps.parent_row
+        )
 
     def common_prefix(self, a: int, b: int) -> int:
         """Tokens that rows a and b share: the depth of their lowest common ancestor."""
@@ -156,4 +172,4 @@ class Topology(Shape):
                 left = up[left]
             else:
                 right = up[right]
-        return depth[left]
+        return min(depth[left], self.limit[a], self.limit[b])

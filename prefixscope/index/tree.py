@@ -6,7 +6,6 @@ the tokens, and memory is 4 bytes per *unique* token plus a node per branching p
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 

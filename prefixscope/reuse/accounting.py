@@ -60,5 +60,5 @@ def blocks_of(tokens: Int64, block_size: int) -> Int64:
 
 
 def hit_blocks_of(lineage: Lineage, cached: Int64, block_size: int) -> Int64:
-    """Blocks of each prompt that `cached` tokens cover: full ones, and the partial last one where all of it is cached."""
+    """Blocks of each prompt that `cached` tokens cover: full ones, and a partial last one where all is cached."""
     return np.where(cached >= lineage.prompt_tokens, blocks_of(cached, block_size), cached // block_size)

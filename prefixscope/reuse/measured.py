@@ -13,9 +13,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from prefixscope.errors import FormatError
-from prefixscope.index.lineage import UNKNOWN, Int64, Lineage
+from prefixscope.index.lineage import UNKNOWN, Int64, Lineage, Mask
 from prefixscope.results import Measured
-from prefixscope.reuse.totals import Mask
 
 __all__ = ["Counters", "counters_of", "from_counters", "from_log"]
 

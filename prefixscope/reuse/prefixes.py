@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prefixscope.index.lineage import Int64, Lineage
+from prefixscope.index.lineage import Int64, Lineage, Mask
 from prefixscope.index.topology import Topology
 
 __all__ = ["SharedPrefix", "shared_prefixes"]
@@ -28,7 +28,7 @@ class SharedPrefix:
     row: int
 
 
-def shared_prefixes(lineage: Lineage, counted: np.ndarray[tuple[int], np.dtype[np.bool_]], limit: int) -> tuple[SharedPrefix, ...]:
+def shared_prefixes(lineage: Lineage, counted: Mask, limit: int) -> tuple[SharedPrefix, ...]:
     """The `limit` prefixes that save most, by saved tokens, then the shorter and the earlier one.
 
     >>> rows = Lineage.from_lengths([50, 60, 60], [0, 40, 40], [-1, 0, 1])
@@ -63,7 +63,7 @@ def shared_prefixes(lineage: Lineage, counted: np.ndarray[tuple[int], np.dtype[n
     )
 
 
-def _visits(tree: Topology, counted: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[Int64, Int64, Int64]:
+def _visits(tree: Topology, counted: Mask) -> tuple[Int64, Int64, Int64]:
     """Per node: the first row whose prompt or sequence ends there; counted prompts whose reuse ends there; counted
     prompts that end there."""
     nodes = len(tree.up)

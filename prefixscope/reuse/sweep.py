@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from prefixscope.engines.profile import EngineProfile
-from prefixscope.index.lineage import Lineage
+from prefixscope.index.lineage import Int64, Lineage, Mask
 from prefixscope.results import BlockSizeRow, rate
 from prefixscope.reuse.accounting import blocks_of, hit_blocks_of
 
 __all__ = ["BLOCK_SIZES", "largest_unit_with_reuse", "stored_tokens", "sweep", "unique_blocks", "with_block_size"]
+
 
 BLOCK_SIZES = tuple(2**power for power in range(13))
 """1 to 4096: from token granularity to the largest units hybrid models use."""
@@ -20,17 +21,21 @@ BLOCK_SIZES = tuple(2**power for power in range(13))
 
 def with_block_size(profile: EngineProfile, block_size: int) -> EngineProfile:
     """The same engine with another block size; its match unit keeps its proportion to the block."""
-    unit = profile.match_unit * block_size // profile.block_size if profile.match_unit != profile.block_size else block_size
+    unit = (
+        profile.match_unit * block_size // profile.block_size
+        if profile.match_unit != profile.block_size
+        else block_size
+    )
     return dataclasses.replace(profile, block_size=block_size, match_unit=max(unit, 1))
 
 
-def stored_tokens(lineage: Lineage, profile: EngineProfile) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def stored_tokens(lineage: Lineage, profile: EngineProfile) -> Int64:
     """T as this engine stores it: without outputs where it does not keep them, int64[n]."""
     return lineage.sequence_tokens if profile.stores_output else lineage.prompt_tokens
 
 
-def unique_blocks(lineage: Lineage, profile: EngineProfile, block_size: int) -> int:
-    """Distinct full blocks ever stored: each row adds those that lie beyond what it shares with earlier rows.
+def unique_blocks(lineage: Lineage, profile: EngineProfile, counted: Mask, block_size: int) -> int:
+    """Distinct full blocks that the counted rows store first: those beyond what each shares with earlier rows.
 
     Where a row's own ids end before T (an output of known length only), the rest is its own and counts as new.
     For profile `trace` a partly filled last id is a block as well.
@@ -40,27 +45,29 @@ def unique_blocks(lineage: Lineage, profile: EngineProfile, block_size: int) -> 
     if not profile.recomputes_last_token and profile.partial_reuse:
         full = stored // block_size
         whole_tail = np.where(shared >= stored, blocks_of(stored, block_size), shared // block_size)
-        return int((np.where(stored % block_size, full + 1, full) - whole_tail).sum())
-    return int((stored // block_size - shared // block_size).sum())
+        return int((np.where(stored % block_size, full + 1, full) - whole_tail)[counted].sum())
+    return int((stored // block_size - shared // block_size)[counted].sum())
 
 
-def sweep(lineage: Lineage, profile: EngineProfile, block_sizes: Sequence[int] = BLOCK_SIZES) -> tuple[BlockSizeRow, ...]:
-    """Reuse and waste of each block size under the same engine rule, in an infinite cache.
+def sweep(
+    lineage: Lineage, profile: EngineProfile, counted: Mask, block_sizes: Sequence[int] = BLOCK_SIZES
+) -> tuple[BlockSizeRow, ...]:
+    """Reuse and waste of each block size under the same engine rule, in an infinite cache, over the counted rows.
 
-    Sizes below the log's own unit can't be told from it and are left out.
+    Sizes that the log's own unit does not divide can't be told from it and are left out.
     """
     coarsest = int(lineage.unit.max(initial=1))
-    return tuple(_row(lineage, profile, size) for size in sorted(set(block_sizes)) if size % coarsest == 0)
+    return tuple(_row(lineage, profile, counted, size) for size in sorted(set(block_sizes)) if size % coarsest == 0)
 
 
-def _row(lineage: Lineage, profile: EngineProfile, block_size: int) -> BlockSizeRow:
+def _row(lineage: Lineage, profile: EngineProfile, counted: Mask, block_size: int) -> BlockSizeRow:
     sized = with_block_size(profile, block_size)
     cached = sized.rule(lineage, sized)
-    stored = stored_tokens(lineage, sized)
-    prompt_tokens = int(lineage.prompt_tokens.sum())
-    total = int(cached.sum())
-    hits = int(hit_blocks_of(lineage, cached, block_size).sum())
-    blocks = int(blocks_of(lineage.prompt_tokens, block_size).sum())
+    stored = stored_tokens(lineage, sized)[counted]
+    prompt_tokens = int(lineage.prompt_tokens[counted].sum())
+    total = int(cached[counted].sum())
+    hits = int(hit_blocks_of(lineage, cached, block_size)[counted].sum())
+    blocks = int(blocks_of(lineage.prompt_tokens[counted], block_size).sum())
     accepted = None if profile.accepted_block_sizes is None else block_size in profile.accepted_block_sizes
     return BlockSizeRow(
         block_size=block_size,
@@ -68,13 +75,13 @@ def _row(lineage: Lineage, profile: EngineProfile, block_size: int) -> BlockSize
         prefill_tokens=prompt_tokens - total,
         token_hit_rate=rate(total, prompt_tokens),
         block_hit_rate=rate(hits, blocks),
-        unique_blocks=unique_blocks(lineage, sized, block_size),
+        unique_blocks=unique_blocks(lineage, sized, counted, block_size),
         wasted_slot_tokens=int((blocks_of(stored, block_size) * block_size - stored).sum()),
         accepted=accepted,
     )
 
 
-def largest_unit_with_reuse(lineage: Lineage, profile: EngineProfile) -> int | None:
+def largest_unit_with_reuse(lineage: Lineage, profile: EngineProfile, counted: Mask | None = None) -> int | None:
     """The largest match unit (in tokens) under which anything at all is reused; None where nothing is shared.
 
     A full unit must fit into what some request shares, so it is the longest stretch any request could take.
@@ -87,7 +94,7 @@ def largest_unit_with_reuse(lineage: Lineage, profile: EngineProfile) -> int | N
     limit = lineage.prompt_tokens - 1 if profile.recomputes_last_token else lineage.prompt_tokens
     reach = np.where(lineage.reads_cache, np.minimum(shared, limit), 0) - profile.lookahead_tokens
     # A dropped unit must be matched beside the one that is kept.
-    longest = int(reach.max(initial=0)) // (1 + profile.drop_units)
+    longest = int((reach if counted is None else reach[counted]).max(initial=0)) // (1 + profile.drop_units)
     coarsest = int(lineage.unit.max(initial=1))
     longest = longest // coarsest * coarsest
     return longest if longest > 0 else None

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 
 from prefixscope.engines.profile import EngineProfile
-from prefixscope.index.lineage import UNKNOWN, Int64, Labels, Lineage
+from prefixscope.index.lineage import UNKNOWN, Int64, Labels, Lineage, Mask
 from prefixscope.results import Group, Losses, Totals, rate
 from prefixscope.reuse.accounting import Accounting, blocks_of, hit_blocks_of
 from prefixscope.reuse.sweep import stored_tokens
 
-__all__ = ["Mask", "add_totals", "groups_of", "sessions_of", "totals_of"]
-
-Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
+__all__ = ["add_totals", "groups_of", "sessions_of", "totals_of"]
 
 
 def totals_of(lineage: Lineage, accounting: Accounting, profile: EngineProfile, counted: Mask) -> Totals:

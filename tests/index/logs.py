@@ -7,7 +7,9 @@ import random
 from tests.index.oracle import Request
 
 
-def random_log(seed: int, *, rows: int = 40, alphabet: int = 3, namespaces: int = 2, longest: int = 40) -> list[Request]:
+def random_log(
+    seed: int, *, rows: int = 40, alphabet: int = 3, namespaces: int = 2, longest: int = 40
+) -> list[Request]:
     """A seeded log; small alphabets make long shared prefixes and every kind of split likely."""
     rng = random.Random(seed)
 

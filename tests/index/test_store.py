@@ -90,7 +90,7 @@ def test_newer_schema_names_the_version_that_wrote_it(tmp_path: Path, monkeypatc
     monkeypatch.setattr(store, "INDEX_SCHEMA", "prefixscope.index/7")
     path = written(full_lineage(), tmp_path / "x.parquet")
     monkeypatch.undo()
-    with pytest.raises(IndexFileError, match="prefixscope 1 with schema prefixscope.index/7"):
+    with pytest.raises(IndexFileError, match=r"prefixscope 1 with schema prefixscope\.index/7"):
         store.read_index(str(path))
 
 

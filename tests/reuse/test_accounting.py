@@ -21,9 +21,7 @@ from tests.index.logs import random_log
 
 def lineage_of(log: list[oracle.Request]) -> Lineage:
     tree = PrefixTree()
-    ends = [
-        tree.insert(r.namespace, array("I", r.sequence).tobytes(), len(r.prompt)) for r in log
-    ]
+    ends = [tree.insert(r.namespace, array("I", r.sequence).tobytes(), len(r.prompt)) for r in log]
     stamps = tree.stamp(ends)
     return Lineage.from_lengths(
         [len(request.prompt) for request in log],
@@ -53,14 +51,14 @@ def test_cached_tokens_equal_block_by_block_look_up(seed: int, block_size: int) 
     stored = {
         (r.namespace, r.sequence[:end]) for r in log for end in range(block_size, len(r.sequence) + 1, block_size)
     }
-    assert unique_blocks(lineage, profile, block_size) == len(stored)
+    assert unique_blocks(lineage, profile, everything(lineage), block_size) == len(stored)
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_sweep_equals_one_profile_per_size_and_the_largest_unit_is_the_largest(seed: int) -> None:
     log = random_log(seed)
     lineage = lineage_of(log)
-    for row in sweep(lineage, resolve("vllm"), range(1, 60)):
+    for row in sweep(lineage, resolve("vllm"), everything(lineage), range(1, 60)):
         hits = oracle.cached_blocks(log, row.block_size)
         assert row.cached_tokens == sum(hits)
         assert row.wasted_slot_tokens == sum(-len(r.sequence) % row.block_size for r in log)
@@ -82,7 +80,9 @@ def test_shared_prefixes_add_up_to_what_is_reusable(seed: int) -> None:
 
 def worked_example(identical: bool) -> Lineage:
     log = [
-        oracle.Request(0, tuple(range(1024)) + tuple(range(5000, 5128) if identical else range(5000 + 200 * row, 5128 + 200 * row)))
+        oracle.Request(
+            0, tuple(range(1024)) + tuple(range(5000, 5128) if identical else range(5000 + 200 * row, 5128 + 200 * row))
+        )
         for row in range(10)
     ]
     return lineage_of(log)
@@ -115,4 +115,4 @@ def test_trace_counts_partial_last_ids() -> None:
     assert rows.cached.tolist() == [0, 1000, 512]
     assert hit_blocks_of(lineage, rows.cached, 512).tolist() == [0, 2, 1]
     assert blocks_of(lineage.prompt_tokens, 512).tolist() == [2, 2, 3]
-    assert unique_blocks(lineage, profile, 512) == 4
+    assert unique_blocks(lineage, profile, everything(lineage), 512) == 4

@@ -1,0 +1,36 @@
+"""Turns a plain integer function into machine code, with its cache in the user's cache folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+__all__ = ["COMPILE_FROM_REQUESTS", "compiled"]
+
+COMPILE_FROM_REQUESTS = 100_000
+"""Below this many requests the plain Python source runs as it is: starting the compiler would cost more."""
+
+_COMPILED: dict[Callable[..., Any], Callable[..., Any]] = {}
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function compiled by numba, which is imported here and not before."""
+    if function not in _COMPILED:
+        import numba
+
+        if not numba.config.CACHE_DIR:
+            numba.config.CACHE_DIR = str(_cache_folder())
+        options = {"error_model": "numpy"}
+        try:
+            _COMPILED[function] = numba.njit(cache=True, **options)(function)
+        except (RuntimeError, OSError):
+            # numba looks for a writable folder when it decorates; where there is none, every process compiles anew.
+            _COMPILED[function] = numba.njit(**options)(function)
+    return _COMPILED[function]
+
+
+def _cache_folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(base) / "prefixscope" / "numba"

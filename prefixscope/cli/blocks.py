@@ -1,0 +1,54 @@
+"""`prefixscope blocks`."""
+
+from __future__ import annotations
+
+import sys
+
+from prefixscope.cli import options as o
+from prefixscope.cli.outputs import Outputs
+from prefixscope.cli.screen import look_of, shown_progress
+
+__all__ = ["blocks"]
+
+
+def blocks(
+    logs: o.Logs,
+    block_sizes: o.BlockSizes = None,
+    engine: o.Engine = None,
+    block_size: o.BlockSize = None,
+    match_unit: o.MatchUnit = None,
+    speculative: o.SpeculativeDecoding = "none",
+    model: o.Model = None,
+    models: o.Models = None,
+    render: o.Render = None,
+    format_: o.Format = None,
+    namespace_by: o.NamespaceBy = None,
+    limit: o.Limit = None,
+    warmup: o.Warmup = "0",
+    since: o.Since = None,
+    until: o.Until = None,
+    cold_start: o.ColdStart = False,
+    json_file: o.JsonFile = None,
+    force: o.Force = False,
+    skips: o.Skips = False,
+    quiet: o.Quiet = False,
+    strict: o.Strict = False,
+) -> None:
+    """Reuse and waste for every block size, and the largest size that still has any reuse."""
+    from prefixscope import api
+    from prefixscope.report.json import blocks_json
+    from prefixscope.report.terminal import blocks_report
+
+    asked = api.AnalyzeOptions(
+        log=o.log_options(
+            logs, model=model, models_file=models, render=render, format=format_, namespace_by=namespace_by,
+            limit=limit, warmup=warmup, since=since, until=until, cold_start=cold_start, strict=strict,
+        ),
+        engine=o.engine_choice(engine, block_size, match_unit, speculative),
+        block_sizes=o.block_sizes_of(block_sizes),
+    )  # fmt: skip
+    with Outputs(json_file=json_file, force=force) as outputs:
+        with shown_progress(quiet) as progress:
+            report = api.blocks(asked, progress)
+        outputs.write_json(blocks_json(report))
+    outputs.tell(blocks_report(report, look_of(sys.stdout, skips=skips)), warnings=report.input.warnings, quiet=quiet)

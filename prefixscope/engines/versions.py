@@ -1,0 +1,23 @@
+"""Version numbers of engines, compared as tuples of ints, and the sentences about versions that were not read."""
+
+from __future__ import annotations
+
+import re
+
+from prefixscope.errors import OptionError
+
+__all__ = ["Version", "parse_version"]
+
+Version = tuple[int, ...]
+
+
+def parse_version(engine: str, text: str, known: str) -> Version:
+    """`0.33.0rc1` -> (0, 33, 0); anything that does not start with a number is an OptionError naming what is known.
+
+    >>> parse_version("vllm", "v0.33.0rc1", "0.11 and later")
+    (0, 33, 0)
+    """
+    match = re.fullmatch(r"[vb]?(\d+(?:\.\d+)*)(?:[.\-+]?(?:rc|post|dev|a|b)?\d*)?", text.strip())
+    if match is None:
+        raise OptionError(f"--engine {engine}@{text}: not a version of {engine} (known: {known})")
+    return tuple(int(part) for part in match.group(1).split("."))

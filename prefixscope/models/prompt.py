@@ -1,0 +1,226 @@
+"""From a logged request to a prompt: exact token ids under an identity. The one entry that reading needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from prefixscope.models.chat import RenderedChat, Wire, render_chat
+from prefixscope.models.encode import ids_to_bytes, without_surrogates
+from prefixscope.models.hash_ids import HashRemap
+from prefixscope.models.identity import IdentityRules, fingerprint, identity_of
+from prefixscope.models.outputs import Output, output_of
+from prefixscope.models.parts import parts_of_chat
+from prefixscope.models.table import ModelEntry, ModelTable
+from prefixscope.models.template import DEFAULT_LIMIT, Rendering, RenderLimits, Unrenderable
+from prefixscope.models.tokenizer import LoadedModel, load_model
+from prefixscope.records import Identity, Json, LoggedRequest, Part, Prompt
+
+__all__ = ["Made", "PromptMaker", "PromptRules", "needs_tokenizer", "reads_cache"]
+
+_UINT32_END = 1 << 32
+_fingerprint = lru_cache(maxsize=64)(fingerprint)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRules:
+    """What decides prompts in one run; picklable, so that worker processes make the same ones.
+
+    `rendering_of` gives the rendering for the engine named by a model's entry (None: the run's engine); `wires` the
+    conversion of each rendering. `trust_request_template`: a `chat_template` in the request's body is used, as a
+    server started with --trust-request-chat-template does, and otherwise ignored and noted.
+    """
+
+    table: ModelTable
+    identity: IdentityRules
+    wires: Mapping[Rendering, Wire]
+    rendering_of: Callable[[str | None], Rendering]
+    trust_request_template: bool = False
+    fast_encoder: bool = True
+    render_limit: RenderLimits = DEFAULT_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A prompt, and fixed words about what had to be assumed on the way; the caller counts them."""
+
+    prompt: Prompt
+    notes: tuple[str, ...] = ()
+
+
+def needs_tokenizer(request: LoggedRequest) -> bool:
+    """Whether the prompt is text, so that its model must be resolved."""
+    return request.kind in ("chat", "text")
+
+
+def reads_cache(body: Mapping[str, Json]) -> bool:
+    """False for requests that may not read the prefix cache: those that want log-probabilities of the prompt.
+
+    vLLM 0.32.0, vllm/sampling_params.py: `prompt_logprobs is not None` (0 counts); `echo` sets it from `top_logprobs`
+    (chat, default 0) or `logprobs` (completions).
+    """
+    if body.get("prompt_logprobs") is not None:
+        return False
+    if not body.get("echo"):
+        return True
+    return "messages" not in body and body.get("logprobs") is None
+
+
+class PromptMaker:
+    """Makes prompts one request at a time; loads each tokenizer once, numbers hash ids over the whole run."""
+
+    def __init__(self, rules: PromptRules, remap: HashRemap | None = None) -> None:
+        self.rules = rules
+        self.remap = HashRemap() if remap is None else remap
+        self._models: dict[tuple[str | None, str | None, str | None], LoadedModel] = {}
+
+    @property
+    def models(self) -> tuple[LoadedModel, ...]:
+        """The models loaded so far."""
+        return tuple(self._models.values())
+
+    def model(self, entry: ModelEntry) -> LoadedModel:
+        """The loaded model of an entry. Raises ModelError where it can't be loaded."""
+        key = (entry.location, entry.revision, entry.chat_template)
+        if key not in self._models:
+            self._models[key] = load_model(entry, fast=self.rules.fast_encoder)
+        return self._models[key]
+
+    def make(self, request: LoggedRequest, *, with_parts: bool = False) -> Made | Unrenderable:
+        """The prompt of a request, or why there is none (counted by the caller, never a failure of the run).
+
+        Reason `no_model` means that the name is not in the table. Raises ModelError for a model that can't be loaded,
+        and EncoderDisagreement when prompts made so far must be made again.
+        """
+        try:
+            entry = self.rules.table.resolve(request.model)
+            if request.kind in ("chat", "text"):
+                if entry is None:
+                    raise Unrenderable("no_model", f"model {request.model!r} is not known")
+                return self._from_text(request, entry, self.model(entry), with_parts)
+            return self._from_symbols(request, identity_of(request, entry, self.rules.identity))
+        except Unrenderable as outcome:
+            return outcome
+
+    def _from_text(self, request: LoggedRequest, entry: ModelEntry, model: LoadedModel, with_parts: bool) -> Made:
+        rendering = self.rules.rendering_of(entry.engine)
+        chat: RenderedChat | None = None
+        notes: list[str] = []
+        if request.kind == "chat":
+            chat = render_chat(
+                request, entry, model, rendering, self.rules.wires[rendering],
+                trust_request_template=self.rules.trust_request_template, limit=self.rules.render_limit,
+            )  # fmt: skip
+            ids, replaced = chat.ids, chat.replaced_surrogates
+            text, template = chat.text, _fingerprint(chat.source)
+            notes += chat.notes
+        else:
+            text, template = _completion_prompt(request.body), None
+            text, replaced = without_surrogates(text)
+            ids = model.encoder.encode(text, request.body.get("add_special_tokens") is not False)
+        if not ids:
+            raise Unrenderable("no_prompt", "the prompt is empty")
+        if replaced:
+            notes.append("lone_surrogates_replaced")
+        output = output_of(request, _continuation(request, model, text, ids))
+        identity = identity_of(
+            request, entry, self.rules.identity, tokenizer=model.tokenizer_fingerprint, template=template
+        )
+        parts: tuple[Part, ...] = ()
+        if with_parts:
+            parts = (Part("message", 0, 0, len(text)),) if chat is None else parts_of_chat(chat)
+        prompt = _prompt(request, identity, ids, len(ids) // 4, output, text=text, parts=parts)
+        return Made(prompt, (*notes, *output.notes))
+
+    def _from_symbols(self, request: LoggedRequest, identity: Identity) -> Made:
+        body, notes = request.body, []
+        output = output_of(request, None)
+        if request.kind == "tokens":
+            ids = _token_ids(body.get("prompt_token_ids"))
+            return Made(_prompt(request, identity, ids, len(ids) // 4, output), output.notes)
+        length = _length(body.get("input_length"))
+        symbols = b""
+        if request.kind == "hashes":
+            hash_ids = body.get("hash_ids")
+            if not isinstance(hash_ids, list):
+                raise Unrenderable("bad_hash_ids", "hash_ids is not a list")
+            length = len(hash_ids) * request.unit if length is None else length
+            needed = -(-length // request.unit)
+            if len(hash_ids) != needed:
+                notes.append("hash_ids_beyond_input" if len(hash_ids) > needed else "hash_ids_end_early")
+            symbols = self.remap.tokens(hash_ids[:needed])
+        if not length:
+            raise Unrenderable("no_prompt", "the prompt has no length")
+        if output.knowledge in ("ids", "text"):
+            # token ids can't continue hash symbols: only the length is of use
+            output = Output("length", output.tokens)
+        return Made(_prompt(request, identity, symbols, length, output), (*notes, *output.notes))
+
+
+def _prompt(
+    request: LoggedRequest, identity: Identity, ids: bytes, prompt_tokens: int, output: Output,
+    *, text: str | None = None, parts: tuple[Part, ...] = (),
+) -> Prompt:  # fmt: skip
+    return Prompt(
+        tokens=ids + output.ids,
+        prompt_tokens=prompt_tokens,
+        sequence_tokens=prompt_tokens + output.stored_tokens,
+        identity=identity,
+        output=output.knowledge,
+        unit=request.unit if request.kind == "hashes" else 1,
+        text=text,
+        parts=parts,
+        reads_cache=reads_cache(request.body),
+        n=request.n,
+    )
+
+
+def _completion_prompt(body: Mapping[str, Json]) -> str:
+    prompt = body.get("prompt")
+    if not isinstance(prompt, str):
+        raise Unrenderable("bad_body", "the prompt is not a text")
+    if not prompt:
+        raise Unrenderable("no_prompt", "the prompt is empty")
+    return prompt
+
+
+def _continuation(
+    request: LoggedRequest, model: LoadedModel, prompt_text: str, prompt_ids: bytes
+) -> Callable[[str], bytes]:
+    """How the ids of an answer are found: alone where the tokenizer allows it, else behind the prompt's text."""
+
+    def ids_of(answer: str) -> bytes:
+        if request.body.get("echo") and answer.startswith(prompt_text):
+            answer = answer[len(prompt_text) :]
+        answer, _ = without_surrogates(answer)
+        if not model.continues_alone:
+            whole = model.encoder.encode(prompt_text + answer, False)
+            bare = model.encoder.encode(prompt_text, False)
+            if whole.startswith(bare):
+                return whole[len(bare) :]
+        return model.encoder.encode(answer, False)
+
+    return ids_of
+
+
+def _token_ids(value: Json) -> bytes:
+    if not isinstance(value, (list, tuple)):
+        raise Unrenderable("bad_token_ids", "prompt_token_ids is not a list")
+    if not value:
+        raise Unrenderable("no_prompt", "the prompt is empty")
+    if set(map(type, value)) != {int}:
+        odd = next(one for one in value if type(one) is not int)
+        raise Unrenderable("bad_token_ids", f"a token id is not a whole number: {odd!r:.60}")
+    if min(value) < 0 or max(value) >= _UINT32_END:
+        odd = next(one for one in value if not 0 <= one < _UINT32_END)
+        raise Unrenderable("bad_token_ids", f"a token id does not fit in 32 bits: {odd}")
+    return ids_to_bytes(list(value))
+
+
+def _length(value: Json) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise Unrenderable("bad_hash_ids", f"input_length is not a number of tokens: {value!r:.60}")
+    return value

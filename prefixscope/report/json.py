@@ -1,0 +1,129 @@
+"""Reports as JSON: schema `prefixscope.report/1`, keys always in the same order, strict (no NaN, no lone surrogates).
+
+What this build does not compute is null, never absent and never zero: `breaks`, `pools[].capacity`, and in `losses`
+and `ladder` the rungs that were not simulated.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from prefixscope import __version__
+from prefixscope.report.warnings import warning_in_words
+from prefixscope.results import SCHEMA, AnalyzeReport, BlocksReport, Group, InputReport, Measured, PoolReport
+
+__all__ = ["analyze_json", "blocks_json", "encode", "index_json", "json_head", "plain"]
+
+Document = dict[str, Any]
+
+
+def json_head(command: str) -> Document:
+    """What every document starts with.
+
+    >>> json_head("analyze")["schema"]
+    'prefixscope.report/1'
+    """
+    return {"schema": SCHEMA, "tool_version": __version__, "command": command}
+
+
+def analyze_json(reports: Sequence[AnalyzeReport]) -> Document:
+    """The document of `analyze`: flat for one engine; for several, one entry each under `engines`."""
+    document = json_head("analyze") | {"input": _input(reports[0].input)}
+    if len(reports) == 1:
+        return document | _engine_sections(reports[0])
+    return document | {"engines": [_engine_sections(report) for report in reports]}
+
+
+def blocks_json(report: BlocksReport) -> Document:
+    """The document of `blocks`."""
+    return json_head("blocks") | {"input": _input(report.input), "pools": [_pool(pool) for pool in report.pools]}
+
+
+def index_json(summary: Any, path: str) -> Document:
+    """The document of `index`: what was read, and what the index holds."""
+    held = {
+        field.name: plain(getattr(summary, field.name))
+        for field in dataclasses.fields(summary)
+        if field.name != "input"
+    }
+    return json_head("index") | {"input": _input(summary.input), "index": {"file": plain(path)} | held}
+
+
+def encode(document: Mapping[str, Any]) -> bytes:
+    """The document as UTF-8, indented, with a line end.
+
+    >>> encode({"rate": float("nan"), "name": "a\\udc80"})
+    b'{\\n  "rate": null,\\n  "name": "a\\\\\\\\udc80"\\n}\\n'
+    """
+    return (json.dumps(plain(document), ensure_ascii=False, allow_nan=False, indent=2) + "\n").encode()
+
+
+def plain(value: Any) -> Any:
+    """The value in types that JSON knows: dataclasses and mappings become objects, NaN and infinity null.
+
+    A lone surrogate (a file name that is not UTF-8) has no place in UTF-8: it is written as its escape.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {plain(str(key)): plain(item) for key, item in value.items()}
+    if isinstance(value, set | frozenset):
+        return [plain(item) for item in sorted(value)]
+    if isinstance(value, Sequence):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):  # numpy scalars and arrays, without importing numpy
+        return plain(value.tolist())
+    raise TypeError(f"{type(value).__name__} has no place in a report")
+
+
+def _engine_sections(report: AnalyzeReport) -> Document:
+    by_namespace = [group for group in report.groups if group.by == "namespace"]
+    others = [group for group in report.groups if group.by != "namespace"]
+    return {
+        "totals": plain(report.totals),
+        "pools": [_pool(pool) for pool in report.pools],
+        "namespaces": [_without_kind(group) for group in by_namespace],
+        "groups": plain(others),
+        "prefixes": plain(report.prefixes),
+        "sessions": plain(report.sessions),
+        "breaks": None,
+        "measured": None if report.measured is None else _measured(report.measured, report.unexplained_tokens),
+        "method": plain(report.method),
+    }
+
+
+def _input(report_input: InputReport) -> Document:
+    document: Document = plain(report_input)
+    document["warnings"] = [
+        {"reason": warned.reason, **{key: plain(fact) for key, fact in warned.facts.items() if key != "reason"}}
+        | {"sentence": plain(warning_in_words(warned))}
+        for warned in report_input.warnings
+    ]
+    return document
+
+
+def _pool(pool: PoolReport) -> Document:
+    return {field.name: plain(getattr(pool, field.name)) for field in dataclasses.fields(pool)}
+
+
+def _without_kind(group: Group) -> Document:
+    document: Document = plain(group)
+    del document["by"]
+    return document
+
+
+def _measured(measured: Measured, unexplained: int | None) -> Document:
+    document: Document = plain(measured)
+    return document | {"unexplained_tokens": unexplained}
