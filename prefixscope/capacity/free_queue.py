@@ -33,23 +33,24 @@ class FreeQueueMemory:
 
     def start(self, job: Job) -> int | None:
         """Finds the leading blocks, pins them, and takes the rest from the front of the queue."""
-        where = self.first_copy
         found: list[int] = []
-        for key in job.keys[: job.limit]:
-            block = where.get(key, EMPTY)
-            if block < 0:
+        for block in map(self.first_copy.get, job.keys[: job.limit]):
+            if block is None:
                 break
             found.append(block)
         cached = matched_tokens(len(found), job.granted, self.profile)
         del found[-(-cached // self.profile.block_size) :]
         users, free = self.users, self.free
-        idle = sum(1 for block in found if not users[block])
-        if job.needed - len(found) > len(free) - idle:
-            return None
+        if job.needed > len(free):
+            idle = sum(1 for block in found if not users[block])
+            if job.needed - len(found) > len(free) - idle:
+                return None
         for block in found:
-            if not users[block]:
+            if users[block]:
+                users[block] += 1
+            else:
+                users[block] = 1
                 del free[block]
-            users[block] += 1
         self.stored[job.row] = len(found)
         self.held[job.row] = found + self._take(job.needed - len(found))
         return cached
@@ -98,11 +99,13 @@ class FreeQueueMemory:
         free, users, content = self.free, self.users, self.content
         del self.stored[job.row]
         front = []
+        to_front = self.profile.unhashed_first
         for block in reversed(self.held.pop(job.row)):
-            users[block] -= 1
-            if users[block]:
+            left = users[block] - 1
+            users[block] = left
+            if left:
                 continue
-            if content[block] < 0 and self.profile.unhashed_first:
+            if to_front and content[block] < 0:
                 front.append(block)
             else:
                 free[block] = None

@@ -39,7 +39,8 @@ class PoolRun:
     """What one capacity gave. `refused` rows are longer than the whole memory: they read and store nothing.
 
     `waited` rows found no room at their logged start; `without_end` rows have no logged end and were treated as
-    instantaneous. `peak_running_blocks` is the most that running requests held together (in one memory).
+    instantaneous. `peak_running_blocks` is the most that requests running at once occupied in one memory, a
+    block that several of them share counted for each.
     """
 
     blocks: int

@@ -11,6 +11,8 @@ from prefixscope.errors import OptionError
 if TYPE_CHECKING:
     from prefixscope.api import EngineChoice, LogOptions
 
+Speculative = Literal["none", "eagle", "mtp"]
+
 READING = "Reading the log"
 ENGINE = "Engine"
 COUNTING = "What is counted"
@@ -114,7 +116,7 @@ MatchUnit = Annotated[
     ),
 ]
 SpeculativeDecoding = Annotated[
-    Literal["none", "eagle", "mtp"],
+    Speculative,
     typer.Option("--speculative", help="Speculative decoding, which changes what matches.", rich_help_panel=ENGINE),
 ]
 Warmup = Annotated[
@@ -234,7 +236,10 @@ def log_options(logs: list[str], **said: object) -> LogOptions:
 
 
 def engine_choice(
-    engine: list[str] | None, block_size: int | None = None, match_unit: int | None = None, speculative: str = "none"
+    engine: list[str] | None,
+    block_size: int | None = None,
+    match_unit: int | None = None,
+    speculative: Speculative = "none",
 ) -> EngineChoice:
     """The engine options, as the API takes them."""
     from prefixscope.api import EngineChoice

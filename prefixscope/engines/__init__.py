@@ -5,21 +5,31 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 
-from prefixscope.engines.profile import CacheGroup, EngineOptions, EngineProfile, Fact, Rule
+from prefixscope.engines.dynamo_router import dynamo_router
+from prefixscope.engines.hosted import HOSTED, hosted
+from prefixscope.engines.llama_cpp import llama_cpp
+from prefixscope.engines.lmcache import lmcache
+from prefixscope.engines.profile import CacheGroup, EngineOptions, EngineProfile, Fact, Grouping, Rule
 from prefixscope.engines.sglang import sglang
 from prefixscope.engines.tensorrt_llm import tensorrt_llm
 from prefixscope.engines.trace import trace
 from prefixscope.engines.vllm import vllm
+from prefixscope.engines.vllm_ascend import vllm_ascend
 from prefixscope.errors import OptionError
 
-__all__ = ["ENGINES", "CacheGroup", "EngineOptions", "EngineProfile", "Fact", "Rule", "resolve"]
+__all__ = ["ENGINES", "CacheGroup", "EngineOptions", "EngineProfile", "Fact", "Grouping", "Rule", "resolve"]
 
 Factory = Callable[[str | None, EngineOptions], EngineProfile]
 
 ENGINES: Mapping[str, Factory] = {
     "vllm": vllm,
+    "vllm-ascend": vllm_ascend,
     "sglang": sglang,
     "tensorrt-llm": tensorrt_llm,
+    "dynamo-router": dynamo_router,
+    "lmcache": lmcache,
+    "llama-cpp": llama_cpp,
+    **{name: hosted(name) for name in HOSTED},
     "trace": trace,
 }
 """Every engine by its name on the command line."""

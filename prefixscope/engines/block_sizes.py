@@ -45,14 +45,14 @@ def backend_named(engine: str, name: str, backends: Mapping[str, Backend]) -> Ba
 
 
 def block_size_for(engine: str, backend: Backend, options: EngineOptions, said: bool) -> tuple[int, tuple[str, ...]]:
-    """(block size the engine runs with, sentences about it); `said`: the user named the backend or the platform.
+    """(block size the engine runs with, what the user should know of it); `said`: backend or platform were named.
 
     A size that the named backend does not take is an OptionError, as the engine would refuse to start; when the
     backend is only our guess it is used and doubted aloud.
     """
     asked = options.block_size
     if asked is None:
-        return backend.default, (f"block size {backend.default} (default)",)
+        return backend.default, ()
     if backend.accepts(asked):
         return asked, ()
     if backend.forces:

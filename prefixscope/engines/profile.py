@@ -88,7 +88,8 @@ class EngineProfile:
 
     `lookahead_tokens`: a block matches only if this many tokens after it match too. `grouping`: the KV groups of a
     model whose layers do not all attend to everything, and what is kept in them (None: one full-attention group).
-    `minimum_tokens`: shorter matches count as none. `lifetime_s`: seconds after its last use that a prefix is found.
+    `slots`: sequences that llama.cpp's server holds at once. `minimum_tokens`: shorter matches count as none. `lifetime_s`: seconds after its last use that a prefix is found.
+    `stores_forks`: a fork of two requests is stored for the third (hosted APIs that store whole units).
     `assumed` are sentences for the user: what was taken for granted, what was overruled, what is unverified;
     `lower_bound` says that the log's hash unit does not divide the match unit, so the real hits may be higher.
     """
@@ -113,8 +114,10 @@ class EngineProfile:
     platform: Platform = "nvidia"
     lookahead_tokens: int = 0
     grouping: Grouping | None = None
+    slots: int | None = None
     minimum_tokens: int = 0
     lifetime_s: float | None = None
+    stores_forks: bool = False
     lower_bound: bool = False
     match_unit_why: str = "the block size"
     recomputes_last_token: bool = True
@@ -152,6 +155,8 @@ class EngineOptions:
     """TensorRT-LLM's enable_partial_reuse."""
     strip_thinking: bool = False
     """SGLang's --strip-thinking-cache: outputs of requests that reasoned are not kept."""
+    slots: int | None = None
+    """llama.cpp's number of slots (-np)."""
     save_unfull_chunk: bool = False
     """LMCache's save_unfull_chunk."""
     save_decode_cache: bool = False

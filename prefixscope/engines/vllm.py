@@ -134,9 +134,7 @@ def vllm(version: str | None, options: EngineOptions) -> EngineProfile:
     block_size, assumed = block_size_for("vLLM", backend, options, said)
     if options.groups:
         block_size, assumed = max(group.block_size for group in options.groups), ()
-    if version is None:
-        assumed = (f"vLLM {DEFAULT_VERSION} (default)", *assumed)
-    elif number[:2] > NEWEST_READ:
+    if number[:2] > NEWEST_READ:
         assumed = (f"the rules of vLLM 0.33, the newest version read; {version} was not", *assumed)
     return vllm_rules("vllm", version or DEFAULT_VERSION, rules_of(number), options, block_size, backend, assumed)
 

@@ -76,9 +76,7 @@ def vllm_ascend(version: str | None, options: EngineOptions) -> EngineProfile:
     if options.groups:
         block_size = max(group.block_size for group in options.groups)
         assumed = ("block sizes of hybrid models on an NPU are computed as on a GPU; not checked",)
-    if version is None:
-        assumed = (f"vLLM Ascend {DEFAULT_VERSION} (default)", *assumed)
-    elif number[:2] != READ[0]:
+    if number[:2] != READ[0]:
         assumed = (f"the rules of vLLM Ascend 0.23, the version read; {version} was not", *assumed)
     profile = vllm_rules(
         "vllm-ascend", version or DEFAULT_VERSION, rules_of(READ[0]), options, block_size, NPU, assumed

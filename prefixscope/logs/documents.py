@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from prefixscope.logs.lines import BATCH_BYTES, LineBatch, decode_line
+from prefixscope.logs.lines import BATCH_BYTES, LineBatch, decode_line, ends_early
 
 __all__ = ["MAX_DOCUMENT_BYTES", "document_batches", "is_document"]
 
@@ -35,11 +35,8 @@ def is_document(head: bytes, *, whole: bool) -> bool:
     place = _next(text, 1, separator=False) if text[0] == "[" else 0
     try:
         value, end = _DECODER.raw_decode(text, place)
-    except json.JSONDecodeError as error:
-        # The first element may be longer than the head; then the fault is the cut.
-        return not whole and (error.msg.startswith("Unterminated string") or error.pos >= len(text) - 11)
-    except (ValueError, RecursionError):
-        return False
+    except (ValueError, RecursionError) as error:
+        return not whole and ends_early(error)  # the first element may be longer than the head
     return isinstance(value, dict) and "\n" in text[:end]
 
 
@@ -58,8 +55,7 @@ def document_batches(data: bytes) -> Iterator[LineBatch]:
         line += text.count("\n", counted, start)
         counted = start
         if end is None:
-            cut = not text[start:].strip(_BLANK) or start + len(text[start:].rstrip()) >= len(text.rstrip())
-            fault = fault or ("truncated_document" if cut and _is_cut(text, start) else "invalid_json")
+            fault = fault or ("truncated_document" if _is_cut(text, start) else "invalid_json")
             break
         # Newlines between the tokens of an element are blanks; a string can't hold one unescaped.
         pieces.append(text[start:end].replace("\n", " ").encode())
@@ -99,10 +95,8 @@ def _elements(text: str) -> Iterator[tuple[int, int | None]]:
 def _is_cut(text: str, start: int) -> bool:
     try:
         _DECODER.raw_decode(text, start)
-    except json.JSONDecodeError as error:
-        return error.msg.startswith("Unterminated string") or error.pos >= len(text.rstrip()) - 11
-    except (ValueError, RecursionError):
-        return False
+    except (ValueError, RecursionError) as error:
+        return ends_early(error)
     return False
 
 

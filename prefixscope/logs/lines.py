@@ -17,7 +17,7 @@ import orjson
 
 from prefixscope.records import Json
 
-__all__ = ["MAX_DEPTH", "MAX_LINE_BYTES", "Decoded", "LineBatch", "Note", "decode_line", "decode_text", "line_batches"]
+__all__ = ["MAX_DEPTH", "MAX_LINE_BYTES", "Decoded", "LineBatch", "Note", "decode_line", "ends_early", "line_batches"]
 
 BATCH_BYTES = 4 << 20
 MAX_LINE_BYTES = 128 << 20
@@ -232,12 +232,25 @@ def _take(value: Json, values: list[dict[str, Json]], notes: list[Note]) -> str 
 def _reason(error: Exception, text: str, may_be_cut: bool) -> str:
     if isinstance(error, RecursionError):
         return "too_deeply_nested"
-    if may_be_cut and isinstance(error, json.JSONDecodeError):
-        # A cut inside a literal or an escape is reported where that starts, at most 11 characters before the end.
-        open_string = error.msg.startswith("Unterminated string")
-        if open_string or error.pos >= len(text.rstrip()) - 11:
-            return "truncated_last_line" if text.lstrip("\ufeff \t\r").startswith(("{", "[")) else "invalid_json"
+    if may_be_cut and text.lstrip("\ufeff \t\r").startswith(("{", "[")) and ends_early(error):
+        return "truncated_last_line"
     return "invalid_json"
+
+
+_WORDS = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
+_CUT_NUMBER = re.compile(r"\.|[eE][+-]?")
+
+
+def ends_early(error: Exception) -> bool:
+    """Whether JSON text is wrong only in that it stops: in a string, a word, a number, an escape or between tokens."""
+    if not isinstance(error, json.JSONDecodeError):
+        return False
+    if error.msg.startswith("Unterminated string"):
+        return True
+    rest = error.doc[error.pos :].rstrip()
+    if any(word.startswith(rest) for word in _WORDS) or _CUT_NUMBER.fullmatch(rest):
+        return True
+    return "escape" in error.msg and len(rest) <= 6 and '"' not in rest
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

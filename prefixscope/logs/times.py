@@ -25,9 +25,13 @@ _LATEST = 2**63 - 1  # the year 2262: what an int64 column of nanoseconds can ho
 _EPOCH_FROM = 10**9
 _EPOCH_UNITS = ((10**11, SECOND, "epoch_s"), (10**14, MILLISECOND, "epoch_ms"), (10**17, MICROSECOND, "epoch_us"))
 _RELATIVE_BELOW = 10**11
-_NUMBER = re.compile(r"[+-]?\d{1,30}(\.\d{0,30})?([eE][+-]?\d{1,2})?")
+_NUMBER = re.compile(r"[+-]?\d{1,30}(\.\d{0,30})?([eE][+-]?\d{1,2})?", re.ASCII)
+_LITERAL = re.compile(rb"\d+\.\d+")
+_FLOAT_HOLDS_NANOSECONDS = 10**6
 _ISO = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)(?:[Tt ]+(\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,30}))?)?)?\s*(Z|z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?"
+    r"(\d{4})-(\d\d)-(\d\d)"
+    r"(?:[Tt ]+(\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,30}))?)?)?\s*(Z|z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?",
+    re.ASCII,
 )
 _FIELD_UNITS = (("_ms", MILLISECOND), ("_us", MICROSECOND), ("_ns", 1))
 
@@ -128,15 +132,17 @@ def _times(number: int | Decimal, unit: int) -> int:
 def _exact(value: float, raw: bytes) -> Decimal:
     """The number as written: its shortest form, or the literal in the line where that has more digits."""
     shortest = Decimal(repr(value))
-    if len(shortest.as_tuple().digits) < 16:
+    if value < _FLOAT_HOLDS_NANOSECONDS or value >= _EPOCH_FROM**2:
         return shortest
-    whole = str(int(value)).encode() + b"."
-    place = raw.find(whole)
-    while place >= 0:
-        match = re.compile(rb"\d+\.\d+").match(raw, place)
-        if match is not None and float(match[0]) == value and not raw[max(place - 1, 0) : place].isdigit():
-            return Decimal(match[0].decode())
-        place = raw.find(whole, place + 1)
+    # A literal just below a whole number may have been rounded up to it.
+    for whole in (int(value), int(value) - 1) if value.is_integer() else (int(value),):
+        start = str(whole).encode() + b"."
+        place = raw.find(start)
+        while place >= 0:
+            match = _LITERAL.match(raw, place)
+            if match is not None and float(match[0]) == value and not raw[max(place - 1, 0) : place].isdigit():
+                return Decimal(match[0].decode())
+            place = raw.find(start, place + 1)
     return shortest
 
 

@@ -67,13 +67,20 @@ def reads_cache(body: Mapping[str, Json]) -> bool:
     return "messages" not in body and body.get("logprobs") is None
 
 
+_ModelKey = tuple[str | None, str | None, str | None]
+
+
+def _model_key(entry: ModelEntry) -> _ModelKey:
+    return (entry.location, entry.revision, entry.chat_template)
+
+
 class PromptMaker:
     """Makes prompts one request at a time; loads each tokenizer once, numbers hash ids over the whole run."""
 
     def __init__(self, rules: PromptRules, remap: HashRemap | None = None) -> None:
         self.rules = rules
         self.remap = HashRemap() if remap is None else remap
-        self._models: dict[tuple[str | None, str | None, str | None], LoadedModel] = {}
+        self._models: dict[_ModelKey, LoadedModel] = {}
 
     @property
     def models(self) -> tuple[LoadedModel, ...]:
@@ -82,10 +89,13 @@ class PromptMaker:
 
     def model(self, entry: ModelEntry) -> LoadedModel:
         """The loaded model of an entry. Raises ModelError where it can't be loaded."""
-        key = (entry.location, entry.revision, entry.chat_template)
-        if key not in self._models:
-            self._models[key] = load_model(entry, fast=self.rules.fast_encoder)
-        return self._models[key]
+        if _model_key(entry) not in self._models:
+            self.use(load_model(entry, fast=self.rules.fast_encoder))
+        return self._models[_model_key(entry)]
+
+    def use(self, model: LoadedModel) -> None:
+        """Takes a model that is loaded already, for all entries with its location, revision and template."""
+        self._models[_model_key(model.entry)] = model
 
     def make(self, request: LoggedRequest, *, with_parts: bool = False) -> Made | Unrenderable:
         """The prompt of a request, or why there is none (counted by the caller, never a failure of the run).

@@ -7,96 +7,34 @@ the API key appears in no message. Times are seconds of `time.perf_counter`.
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import json
 import random
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import httpx
 
-from prefixscope.errors import EndpointError, OptionError
+from prefixscope.errors import EndpointError
 from prefixscope.records import Json
+from prefixscope.replay.answers import (
+    BrokenError,
+    NotSentError,
+    RefusedError,
+    data_lines,
+    decoded,
+    message_of,
+    retry_after,
+)
 from prefixscope.replay.calls import Call
-from prefixscope.replay.measurement import Reading, ReadingBuilder
+from prefixscope.replay.connection import Address, ClientLimits, Outcome, State
+from prefixscope.replay.measurement import ReadingBuilder
 
-__all__ = ["Address", "Client", "ClientLimits", "Outcome"]
+__all__ = ["Client"]
 
-State = Literal["done", "refused", "unknown", "cut"]
 RETRIED = (429, 503)
 FATAL = (401, 403, 404, 407)
 REDIRECTS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """An endpoint: `root` has the control pages, `api` the OpenAI ones; neither holds a password or a query."""
-
-    root: str
-    api: str
-
-    @classmethod
-    def of(cls, url: str) -> Address:
-        """From what the user wrote, with or without /v1.
-
-        >>> Address.of("http://gpu-7:8000/v1/")
-        Address(root='http://gpu-7:8000', api='http://gpu-7:8000/v1')
-        """
-        parts = urlsplit(url if "//" in url else f"http://{url}")
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise OptionError("--endpoint: write http://HOST:PORT/v1 or https://...")
-        if parts.username is not None or parts.password is not None or parts.query:
-            raise OptionError("--endpoint: no password, key or query in the address (--api-key-env names a variable)")
-        root = f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/").removesuffix("/v1")
-        return cls(root, f"{root}/v1")
-
-
-@dataclass(frozen=True, slots=True)
-class ClientLimits:
-    """How patient and how fast the client is. Seconds; `rate` calls per second at most; `attempts` per call.
-
-    `first_token_s` waits for the first token (prefill and queue), `stall_s` between two pieces of a stream.
-    """
-
-    connect_s: float = 10.0
-    first_token_s: float = 600.0
-    stall_s: float = 120.0
-    attempts: int = 8
-    backoff_s: float = 0.5
-    longest_backoff_s: float = 30.0
-    rate: float | None = None
-    concurrency: int = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one call.
-
-    `state`: done; refused (it never reached prefill); cut (prefill happened, the answer broke off); unknown (it may or
-    may not have been prefilled). `sent_s` is when the last attempt's bytes were handed over. `client_s` is this
-    tool's own work. `token_s` are the times of every piece that brought generated tokens, with how many it brought.
-    """
-
-    state: State
-    error: str | None
-    attempts: int
-    sent_s: float
-    first_token_s: float | None
-    finished_s: float
-    token_s: tuple[tuple[float, int], ...]
-    client_s: float
-    reading: Reading
-
-
-class _NotSentError(Exception):
-    """The call never reached prefill and may be tried again; `wait_s` if the server said when."""
-
-    def __init__(self, reason: str, wait_s: float | None = None) -> None:
-        super().__init__(reason)
-        self.wait_s = wait_s
 
 
 @dataclass(slots=True)
@@ -166,13 +104,13 @@ class Client:
             here = httpx.URL(url)
             if (target.scheme, target.host, target.port) != (here.scheme, here.host, here.port):
                 raise EndpointError(
-                    f"{url} redirects to {target.host}: prompts go to the named endpoint only; name that host if you mean it"
+                    f"{url} redirects to {target.host}: prompts go to the named endpoint only, so name that host instead"
                 )
             url = str(target)
         raise EndpointError(f"{url}: more than {REDIRECTS} redirects")
 
     async def generate(self, call: Call) -> Outcome:
-        """Sends one call until it is answered, refused for good, or broken; only what never reached prefill is retried."""
+        """Sends one call until it is answered, refused for good, or broken; retries only what never reached prefill."""
         for attempt in range(1, self.limits.attempts + 1):
             async with self._slots:
                 await self._pace()
@@ -180,11 +118,11 @@ class Client:
                 try:
                     await self._attempt(call, state)
                     return self._outcome(state, attempt, "done" if state.ended else "cut", None)
-                except _NotSentError as error:
+                except NotSentError as error:
                     wait, reason = error.wait_s, str(error)
-                except _RefusedError as error:
+                except RefusedError as error:
                     return self._outcome(state, attempt, "refused", str(error))
-                except (httpx.HTTPError, TimeoutError, _BrokenError) as error:
+                except (httpx.HTTPError, TimeoutError, BrokenError) as error:
                     seen = state.first_token_s is not None
                     return self._outcome(state, attempt, "cut" if seen else "unknown", self._said(error))
             if attempt < self.limits.attempts:
@@ -202,7 +140,7 @@ class Client:
     def _backoff(self, attempt: int, asked_s: float | None) -> float:
         if asked_s is not None:
             return min(asked_s, self.limits.longest_backoff_s)
-        longest = min(self.limits.backoff_s * 2 ** (attempt - 1), self.limits.longest_backoff_s)
+        longest = min(self.limits.backoff_s * 2.0 ** (attempt - 1), self.limits.longest_backoff_s)
         return longest * (0.5 + self._random.random() / 2)
 
     async def _attempt(self, call: Call, state: _Attempt) -> None:
@@ -214,7 +152,7 @@ class Client:
             async with asyncio.timeout(self.limits.first_token_s):
                 response = await self._send("POST", self.address.api + call.path, content)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise _NotSentError(self._said(error)) from error
+            raise NotSentError(self._said(error)) from error
         try:
             await self._judge(response)
             await self._read(response, state)
@@ -226,22 +164,22 @@ class Client:
         if status == 200:
             return
         await response.aread()
-        message = self._clean(_message_of(response.text))
+        message = self._clean(message_of(response.text))
         if status in RETRIED:
-            raise _NotSentError(f"HTTP {status}", _retry_after(response.headers))
+            raise NotSentError(f"HTTP {status}", retry_after(response.headers))
         if status in FATAL:
             raise EndpointError(f"{response.request.url}: HTTP {status} {message}".rstrip())
         if status < 500:
-            raise _RefusedError(f"HTTP {status} {message}".rstrip())
-        raise _BrokenError(f"HTTP {status} {message}".rstrip())
+            raise RefusedError(f"HTTP {status} {message}".rstrip())
+        raise BrokenError(f"HTTP {status} {message}".rstrip())
 
     async def _read(self, response: httpx.Response, state: _Attempt) -> None:
         if "text/event-stream" not in response.headers.get("content-type", ""):
             async with asyncio.timeout(self.limits.first_token_s):
-                state.builder.add(_decoded(await response.aread()))
+                state.builder.add(decoded(await response.aread()))
             state.ended = True
             return
-        lines = _data_lines(response)
+        lines = data_lines(response)
         while True:
             patience = self.limits.first_token_s if state.first_token_s is None else self.limits.stall_s
             async with asyncio.timeout(patience):
@@ -250,9 +188,9 @@ class Client:
             if data is None or data == "[DONE]":
                 state.ended = state.ended or data is not None or state.builder.finish_reason is not None
                 return
-            chunk = _decoded(data)
+            chunk = decoded(data)
             if isinstance(chunk, Mapping) and chunk.get("error"):
-                raise _BrokenError(self._clean(_message_of(data)))
+                raise BrokenError(self._clean(message_of(data)))
             brought = state.builder.add(chunk)
             if brought:
                 state.first_token_s = state.first_token_s or arrived
@@ -281,47 +219,3 @@ class Client:
     def _clean(self, text: str) -> str:
         """No key in any message, whatever the server echoes."""
         return text.replace(self._key, "***") if self._key else text
-
-
-class _RefusedError(Exception):
-    """The endpoint does not want this call; another one may be fine."""
-
-
-class _BrokenError(Exception):
-    """The endpoint failed; nobody knows whether it prefilled."""
-
-
-async def _data_lines(response: httpx.Response) -> AsyncIterator[str]:
-    async for line in response.aiter_lines():
-        if line.startswith("data:"):
-            yield line[5:].strip()
-
-
-def _decoded(data: str | bytes) -> Any:
-    try:
-        return json.loads(data)
-    except ValueError as error:
-        raise _BrokenError("the endpoint sent something that is not JSON") from error
-
-
-def _message_of(text: str) -> str:
-    """The error's own words, at most 200 characters of them."""
-    try:
-        found = json.loads(text)
-        error = found.get("error", found)
-        message = error.get("message", "") if isinstance(error, Mapping) else str(error)
-    except (ValueError, AttributeError):
-        message = text
-    return " ".join(str(message).split())[:200]
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait as the server asked: a number, or an HTTP date."""
-    value = headers.get("retry-after", "").strip()
-    if value.isdigit():
-        return float(value)
-    try:
-        when = email.utils.parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    return max(when.timestamp() - time.time(), 0.0)

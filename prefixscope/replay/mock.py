@@ -154,7 +154,7 @@ class MockEndpoint(httpx.AsyncBaseTransport):
         cached = running.cached_tokens
         try:
             await asyncio.sleep(self.seconds_per_call + self.seconds_per_token * (prompt - cached))
-            made = 0
+            made, token = 0, 0
             for made in range(1, body["max_tokens"] + 1):
                 if made > 1:
                     self.engine.append(running, token)
@@ -221,7 +221,7 @@ class SlowEndpoint(MockEndpoint):
 
 
 class FailingEndpoint(MockEndpoint):
-    """Fails `share` of the calls, in turn with 503, 429, 500 and a refused connection; none of these reach the cache."""
+    """Fails `share` of the calls, in turn with 503, 429, 500 and a refused connection; none reaches the cache."""
 
     def __init__(self, share: float = 0.2, block_size: int = 16, *, seed: int = 0, **options: Any) -> None:
         super().__init__(block_size, **options)

@@ -92,8 +92,7 @@ def predict(
     if all(row.stored is not None for row in rows):
         return Prediction(tuple(most), cache, order)
     least = _one_world(rows, profile, usable_blocks if limited else None, order, assume_stored=False)
-    both = (a if a == b and rows[at].stored is not None else None for at, (a, b) in enumerate(zip(most, least, strict=True)))
-    return Prediction(tuple(both), cache, order)
+    return Prediction(tuple(a if a == b else None for a, b in zip(most, least, strict=True)), cache, order)
 
 
 def _blocks_wanted(rows: Sequence[SentRow], profile: EngineProfile) -> int:
@@ -104,7 +103,8 @@ def _blocks_wanted(rows: Sequence[SentRow], profile: EngineProfile) -> int:
 def _one_world(
     rows: Sequence[SentRow], profile: EngineProfile, blocks: int | None, order: Order, *, assume_stored: bool
 ) -> list[int | None]:
-    there = [at for at in admission_order(rows, order) if rows[at].stored or (rows[at].stored is None and assume_stored)]
+    stored = [assume_stored if row.stored is None else row.stored for row in rows]
+    there = [at for at in admission_order(rows, order) if stored[at]]
     cached: list[int | None] = [None] * len(rows)
     if not there:
         return cached

@@ -51,6 +51,7 @@ COLUMNS: Mapping[str, str] = {
 """Column names, in order, with their types."""
 
 _BATCH = 65_536
+_NO_TIME = -(2**63)
 
 
 def row_format(path: str) -> str:
@@ -95,7 +96,7 @@ def _values(rows: Mapping[str, Sequence[Any]], name: str, start: int) -> Iterato
     column = rows.get(name)
     values = [None] * min(_BATCH, count - start) if column is None else _listed(column[start : start + _BATCH])
     if COLUMNS.get(name) == "time":
-        return (None if value is None else instant(value) for value in values)
+        return (None if time is None else instant(time) for time in _times(values))
     return iter(values)
 
 
@@ -120,8 +121,15 @@ def _write_parquet(rows: Mapping[str, Sequence[Any]], count: int, handle: IO[byt
         values = _listed(rows[name]) if name in rows else [None] * count
         if kind == types["string"]:
             values = [None if value is None else plain(str(value)) for value in values]
+        if name == "time":
+            values = _times(values)
         columns[name] = pa.nulls(count, kind) if name not in rows and kind else pa.array(values, kind)
     pq.write_table(pa.table(columns), handle, compression="zstd", write_page_checksum=True)
+
+
+def _times(values: Sequence[Any]) -> list[int | None]:
+    """Times with the lineage's mark for an unknown instant as None."""
+    return [None if value is None or value == _NO_TIME else int(value) for value in values]
 
 
 def _listed(column: Any) -> list[Any]:

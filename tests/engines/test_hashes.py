@@ -105,17 +105,17 @@ def test_vllm_salt_only_in_the_first_block_and_adapter_in_every_block() -> None:
     root = root_hash("sha256", ChainOptions())
     identity = KeyIdentity(adapter_name="ad1", adapter_path="/p/ad1", salt="s")
     lora = ("lora", "ad1", "/p/ad1")
-    first = block_hash("sha256", root, ids(*range(4)), (lora, ("cache_salt", "s")))
-    second = block_hash("sha256", first, ids(*range(4, 8)), (lora,))
+    first = block_hash("sha256", root, range(4), (lora, ("cache_salt", "s")))
+    second = block_hash("sha256", first, range(4, 8), (lora,))
     assert hexes("vllm-sha256", ids(*range(9)), 4, identity) == [first.hex(), second.hex()]
 
 
 def test_vllm_image_begun_in_an_earlier_block_has_a_negative_offset() -> None:
     identity = KeyIdentity(media=(MediaSpan("img", 2, 4), MediaSpan("img", 6, 1)))
     root = root_hash("sha256_cbor", ChainOptions())
-    first = block_hash("sha256_cbor", root, ids(*range(4)), (("mm", "img", 2),))
-    second = block_hash("sha256_cbor", first, ids(*range(4, 8)), (("mm", "img", -2), ("mm", "img", 2)))
-    third = block_hash("sha256_cbor", second, ids(*range(8, 12)), None)
+    first = block_hash("sha256_cbor", root, range(4), (("mm", "img", 2),))
+    second = block_hash("sha256_cbor", first, range(4, 8), (("mm", "img", -2), ("mm", "img", 2)))
+    third = block_hash("sha256_cbor", second, range(8, 12), None)
     assert hexes("vllm-sha256_cbor", ids(*range(12)), 4, identity) == [first.hex(), second.hex(), third.hex()]
 
 
@@ -128,7 +128,7 @@ def test_one_string_object_twice_hashes_like_two_equal_strings() -> None:
     four = ids(*range(4))
     assert hexes("vllm-sha256", four, 4, shared_object) == hexes("vllm-sha256", four, 4, two_objects)
     # what pickle would do with the one object, and vLLM does not
-    careless = block_hash("sha256", root_hash("sha256", ChainOptions()), ids(*range(4)), (("lora", name, name),))
+    careless = block_hash("sha256", root_hash("sha256", ChainOptions()), range(4), (("lora", name, name),))
     assert careless.hex() != hexes("vllm-sha256", ids(*range(4)), 4, shared_object)[0]
 
 

@@ -12,7 +12,8 @@ import zstandard
 from prefixscope.errors import InputError
 from tests.logs.reading_of import read_bytes, skips
 
-ROWS = [b'{"id": "%d", "prompt": "%s"}\n' % (place, random.Random(place).randbytes(300).hex().encode()) for place in range(3000)]
+PROMPTS = [random.Random(place).randbytes(300).hex().encode() for place in range(3000)]
+ROWS = [b'{"id": "%d", "prompt": "%s"}\n' % row for row in enumerate(PROMPTS)]
 PLAIN = b"".join(ROWS)
 
 
@@ -21,7 +22,7 @@ def zstd(data: bytes) -> bytes:
 
 
 def zstd_stream(data: bytes) -> bytes:
-    compressor = zstandard.ZstdCompressor().compressobj()
+    compressor = zstandard.ZstdCompressor(write_checksum=True).compressobj()
     return compressor.compress(data) + compressor.flush()
 
 

@@ -26,6 +26,9 @@ SEEDS = [
     b'{"id": "s", "block_size": 64, "requests": [{"t": 0, "in": 64, "out": 1, "hash_ids": [1]}]}\n' * 2,
     b'[\n {"prompt": "a"},\n {"prompt": "b"}\n]\n',
 ]
+PIECES = [b"{", b"}", b"[", b"]", b'"', b"\n", b"null", b"1e999", b"-", b"\\ud800", b"NaN"]
+PACKERS = [bytes, gzip.compress, zstandard.ZstdCompressor().compress]
+MAGIC = [b"", b"{", b"\x1f\x8b\x08\0", b"\x28\xb5\x2f\xfd", b"[", b"\xef\xbb\xbf"]
 
 
 def mutated(dice: random.Random, data: bytes) -> bytes:
@@ -38,14 +41,14 @@ def mutated(dice: random.Random, data: bytes) -> bytes:
         elif action == 1:
             broken[start:start] = dice.randbytes(dice.randrange(4))
         elif action == 2:
-            broken[start:start] = dice.choice([b"{", b"}", b"[", b"]", b'"', b"\n", b"null", b"1e999", b"-", b"\\ud800", b"NaN"])
+            broken[start:start] = dice.choice(PIECES)
         else:
             stop = start + dice.randrange(30)
             broken[start:start] = broken[start:stop]
     return bytes(broken)
 
 
-@pytest.mark.parametrize("packer", [bytes, gzip.compress, zstandard.ZstdCompressor().compress], ids=["plain", "gzip", "zstd"])
+@pytest.mark.parametrize("packer", PACKERS, ids=["plain", "gzip", "zstd"])
 def test_mutated_logs(tmp_path: Path, packer: Any) -> None:
     dice = random.Random(3)
     read = 0
@@ -65,7 +68,7 @@ def test_mutated_logs(tmp_path: Path, packer: Any) -> None:
 def test_random_bytes(tmp_path: Path) -> None:
     dice = random.Random(5)
     for _ in range(300):
-        data = dice.choice([b"", b"{", b"\x1f\x8b\x08\0", b"\x28\xb5\x2f\xfd", b"[", b"\xef\xbb\xbf"]) + dice.randbytes(dice.randrange(200))
+        data = dice.choice(MAGIC) + dice.randbytes(dice.randrange(200))
         with pytest.raises(PrefixscopeError):
             read_bytes(tmp_path, data)
 
@@ -76,9 +79,10 @@ JSON = st.recursive(
     max_leaves=6,
 )
 FIELDS = [
-    "messages", "prompt", "prompt_token_ids", "request", "request_body", "response", "usage", "status", "timestamp", "ts", "n",
-    "finished_at", "ttft_ms", "duration_s", "output_token_ids", "output_tokens", "adapter", "session_id", "metadata", "user",
-    "path", "id", "hash_ids", "input_length", "output_length", "block_size", "requests", "payload", "text_input", "model",
+    "messages", "prompt", "prompt_token_ids", "request", "request_body", "response", "usage", "status", "timestamp",
+    "ts", "n", "finished_at", "ttft_ms", "duration_s", "output_token_ids", "output_tokens", "adapter", "session_id",
+    "metadata", "user", "path", "id", "hash_ids", "input_length", "output_length", "block_size", "requests",
+    "payload", "text_input", "model",
     "choices", "custom_id", "body", "t", "in", "out", "role", "content", "delay", "parent_chat_id",
 ]  # fmt: skip
 ROWS = st.dictionaries(

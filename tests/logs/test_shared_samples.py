@@ -34,9 +34,11 @@ def test_envelope_plain_packed_and_nested_agree() -> None:
     packed, _ = read(FORMATS / "openai_chat_envelope.jsonl.zst")
     nested, _ = read(FORMATS / "openai_chat_nested_string.jsonl")
     bodies, _ = read(FORMATS / "openai_chat_bodies.jsonl")
-    assert [record.body for record in plain] == [r.body for r in packed] == [r.body for r in nested] == [r.body for r in bodies]
+    for other in (packed, nested, bodies):
+        assert [record.body for record in plain] == [record.body for record in other]
     assert [record.time_ns for record in plain] == [record.time_ns for record in nested]
-    assert [record.usage for record in plain] == [Usage(1016, 0, 22), Usage(1079, 1008, 27), Usage(1125, 1072, 19), Usage(1018, 1008, 21)]
+    counts = [(1016, 0, 22), (1079, 1008, 27), (1125, 1072, 19), (1018, 1008, 21)]
+    assert [record.usage for record in plain] == [Usage(*count) for count in counts]
     assert [record.session_id for record in plain] == ["s-77", "s-77", "s-77", "s-90"]
     assert [record.request_id for record in plain] == ["r0", "r1", "r2", "r3"]
     first = plain[0]
@@ -82,7 +84,7 @@ def test_mooncake_bailian_weka_batch() -> None:
 def test_aiperf_rows() -> None:
     records, ledger = read(FORMATS / "mooncake_aiperf_variants.jsonl")
     assert [record.kind for record in records] == ["text", "hashes", "chat", "chat"]
-    assert [record.usage for record in records][0] == Usage(output_tokens=8)
+    assert records[0].usage == Usage(output_tokens=8)
     assert records[2].body.keys() == {"messages", "tools"} and records[3].body["model"] == "Qwen/Qwen3-8B"
     assert skips(ledger) == [(3, "delta_turn_unsupported")]
 
@@ -91,7 +93,8 @@ def test_malformed_mixed() -> None:
     records, ledger = read(FORMATS / "malformed_mixed.jsonl")
     assert [record.source.line for record in records] == [1, 6]
     assert skips(ledger) == [
-        (3, "invalid_json"), (4, "invalid_json"), (5, "no_prompt"), (7, "failed_before_prefill"), (8, "redacted_prompt"),
+        (3, "invalid_json"), (4, "invalid_json"), (5, "no_prompt"), (7, "failed_before_prefill"),
+        (8, "redacted_prompt"),
     ]  # fmt: skip
     assert ledger.blank_lines == 1 and ledger.warnings[0]["reason"] == "byte_order_mark"
     assert ledger.files[0].times == {"iso": 2, "epoch_s": 1, "epoch_ms": 1, "epoch_ns": 1}
@@ -100,8 +103,8 @@ def test_malformed_mixed() -> None:
 READ_WHOLE = {
     "openai_chat_bodies.jsonl", "openai_chat_envelope.jsonl", "openai_chat_envelope.jsonl.zst",
     "openai_chat_nested_string.jsonl", "openai_chat_lora_salt_kwargs.jsonl", "openai_chat_multimodal.jsonl",
-    "openai_completions.jsonl", "openai_batch_input.jsonl", "mooncake_hash.jsonl", "bailian.jsonl", "weka_session.jsonl",
-    "databricks_inference_table.jsonl", "helicone_export.jsonl", "nginx_escape_json.log",
+    "openai_completions.jsonl", "openai_batch_input.jsonl", "mooncake_hash.jsonl", "bailian.jsonl",
+    "weka_session.jsonl", "databricks_inference_table.jsonl", "helicone_export.jsonl", "nginx_escape_json.log",
 }  # fmt: skip
 READ_IN_PART = {"malformed_mixed.jsonl", "mooncake_aiperf_variants.jsonl"}
 ALL_SKIPPED = {"anthropic_messages.jsonl", "openai_responses.jsonl", "gmi_like_string_ns.jsonl"}

@@ -87,7 +87,7 @@ def test_missing_and_unreadable_paths(folder: Path) -> None:
 
 
 def test_an_unknown_format_names_what_was_seen(folder: Path) -> None:
-    with pytest.raises(FormatError, match="keys: colour, size.*prefixscope formats"):
+    with pytest.raises(FormatError, match=r"keys: colour, size.*prefixscope formats"):
         read_bytes(folder, b'{"colour": 1, "size": 2}\n')
     with pytest.raises(FormatError, match="no JSON object"):
         read_bytes(folder, b"one line\nanother line\n")

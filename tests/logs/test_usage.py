@@ -35,9 +35,10 @@ def test_dialects() -> None:
         ({"input_tokens": 9, "input_tokens_details": {"cached_tokens": 8}, "output_tokens": 3}, Usage(9, 8, 3)),
         ({"input_tokens": 9, "cache_read_input_tokens": None, "cache_creation_input_tokens": 4}, Usage(13, None, None)),
         ({"prompt_cache_hit_tokens": 6, "prompt_cache_miss_tokens": 4}, Usage(10, 6, None)),
-        ({"promptTokenCount": 9, "cachedContentTokenCount": 5, "candidatesTokenCount": 2, "thoughtsTokenCount": 3}, Usage(9, 5, 5)),
+        ({"promptTokenCount": 9, "cachedContentTokenCount": 5, "candidatesTokenCount": 2}, Usage(9, 5, 2)),
+        ({"promptTokenCount": 9, "candidatesTokenCount": 2, "thoughtsTokenCount": 3}, Usage(9, None, 5)),
         ({"usageMetadata": {"promptTokenCount": 9}}, Usage(9, None, None)),
-        ({"id": "x", "prompt_tokens": 9, "completion_tokens": 1, "cached_tokens": 0, "e2e_latency": 0.5}, Usage(9, 0, 1)),
+        ({"id": "x", "prompt_tokens": 9, "completion_tokens": 1, "cached_tokens": 0, "e2e_latency": 1}, Usage(9, 0, 1)),
         ({"prompt_tokens": "9", "completion_tokens": 1.0}, Usage(9, None, 1)),
         ({}, None),
         ({"prompt_tokens": None}, None),
@@ -59,4 +60,4 @@ def test_more_cached_than_prompt_is_a_reading_fault(tmp_path: Path) -> None:
         tmp_path, [{"prompt": "a", "usage": {"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 6}}}]
     )
     assert record.usage is None
-    assert [(w["reason"], w["line"]) for w in ledger.warnings if w["line"]] == [("cached_exceeds_prompt", 1)]
+    assert [(w["reason"], w["line"]) for w in ledger.warnings if w.get("line")] == [("cached_exceeds_prompt", 1)]

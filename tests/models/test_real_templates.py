@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,8 +12,9 @@ import pytest
 from prefixscope.models.parts import tiles
 from prefixscope.models.prompt import Made
 from prefixscope.models.table import ModelEntry
+from prefixscope.models.tokenizer import LoadedModel, load_model
 from tests.models.conversations import CONVERSATIONS
-from tests.models.prompts import ids, logged, maker, model_folder
+from tests.models.prompts import ids, logged, maker
 from tests.real_tokenizers import TOKENIZERS, or_skip, templates, tokenizer_folder
 
 pytestmark = pytest.mark.real_tokenizers
@@ -61,38 +62,36 @@ def own_ids(tokenizer: Any, body: dict[str, Any], template: str | None) -> list[
     return list(made)
 
 
-def compare(tokenizer: Any, folder: Path, template: str | None, seen: Counter[str]) -> None:
-    making = maker(ModelEntry("m", "m", str(folder)), rendering="transformers")
+def compare(model: LoadedModel, template: str | None, seen: Counter[str]) -> None:
+    """The same loaded tokenizer on both sides: ids of every conversation, and parts that tile the text."""
+    making = maker(model.entry, rendering="transformers")
+    making.use(model if template is None else replace(model, templates={"default": template}))
     for name, body in CONVERSATIONS.items():
         made = making.make(logged({**body, "timestamp": NOW.isoformat()}, model="m"), with_parts=True)
-        expected = own_ids(tokenizer, body, template)
+        expected = own_ids(model.tokenizer, body, template)
         if expected is None:
-            assert not isinstance(made, Made) and made.reason == "refused" and made.message, (folder, name)
+            assert not isinstance(made, Made) and made.reason == "refused" and made.message, name
             seen["refused by both"] += 1
             continue
-        assert ids(made) == expected, (folder, name)
+        assert ids(made) == expected, name
         assert isinstance(made, Made) and made.prompt.text is not None
         assert tiles(made.prompt.parts, made.prompt.text)
         seen["equal"] += 1
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
-def test_own_and_paired_templates_token_for_token(name: str, tmp_path: Path) -> None:
-    from transformers import AutoTokenizer
-
-    base = or_skip(tokenizer_folder, name)
+def test_own_and_paired_templates_token_for_token(name: str) -> None:
     sources = or_skip(templates)
-    tokenizer = AutoTokenizer.from_pretrained(base)
+    model = load_model(ModelEntry("m", "m", str(or_skip(tokenizer_folder, name))))
     seen: Counter[str] = Counter()
-    if tokenizer.chat_template is not None:
-        compare(tokenizer, base, None, seen)
-    for number, paired in enumerate(PAIRED[name]):
-        folder = model_folder(base, sources[paired], tmp_path / str(number))
-        compare(tokenizer, folder, sources[paired], seen)
+    if model.templates:
+        compare(model, None, seen)
+    for paired in PAIRED[name]:
+        compare(model, sources[paired], seen)
     assert seen["equal"] >= 10 * len(PAIRED[name])
 
 
-def test_every_template_text_for_text(tmp_path: Path) -> None:
+def test_every_template_text_for_text() -> None:
     """All templates of the collection over one tokenizer: the text, which decides the ids."""
     from transformers import AutoTokenizer
 

@@ -116,7 +116,7 @@ class Recipe:
         function = self.algorithm.removeprefix("vllm-")
         if parent is None:
             parent = vllm.root_hash(function, self.seed)
-        return vllm.block_hash(function, parent, block.tokens, self._extra(block), block.following)
+        return vllm.block_hash(function, parent, token_list(block.tokens), self._extra(block), block.following)
 
     def fits(self, block: StoredBlock, digest: bytes) -> bool:
         """Whether a digest is the one the event names."""

@@ -11,7 +11,7 @@ import numpy as np
 from prefixscope.errors import OptionError
 from prefixscope.records import Identity, Json, LoggedRequest
 
-__all__ = ["ChainFunction", "ChainOptions", "KeyIdentity", "MediaSpan", "full_blocks", "token_list"]
+__all__ = ["ChainFunction", "ChainOptions", "KeyIdentity", "MediaSpan", "block_bounds", "full_blocks", "token_list"]
 
 TOKEN_BYTES = 4
 """Bytes per token id: token ids travel as little-endian uint32."""
@@ -116,19 +116,26 @@ ChainFunction = Callable[[bytes, int, KeyIdentity, ChainOptions], list[bytes]]
 """tokens (little-endian uint32), block size in tokens, identity, options -> one key per full block."""
 
 
-def full_blocks(tokens: bytes, block_size: int, beyond: int = 0) -> Iterator[tuple[int, bytes]]:
-    """First token and bytes of each full block; `beyond` tokens must follow a block and come with it.
+def block_bounds(count: int, block_size: int, beyond: int = 0) -> Iterator[tuple[int, int]]:
+    """First and end token of each full block of `count` tokens behind which `beyond` tokens follow.
 
-    >>> [(start, len(block) // 4) for start, block in full_blocks(bytes(4 * 9), 4)]
-    [(0, 4), (4, 4)]
-    >>> [(start, len(block) // 4) for start, block in full_blocks(bytes(4 * 8), 4, beyond=1)]
-    [(0, 5)]
+    >>> list(block_bounds(8, 4)), list(block_bounds(8, 4, beyond=1))
+    ([(0, 4), (4, 8)], [(0, 4)])
     """
     if block_size < 1:
         raise OptionError(f"a block must hold at least one token, not {block_size}")
-    count = len(tokens) // TOKEN_BYTES
     for start in range(0, count - block_size - beyond + 1, block_size):
-        yield start, tokens[start * TOKEN_BYTES : (start + block_size + beyond) * TOKEN_BYTES]
+        yield start, start + block_size
+
+
+def full_blocks(tokens: bytes, block_size: int, beyond: int = 0) -> Iterator[tuple[int, bytes]]:
+    """First token and bytes of each full block, with the `beyond` tokens that must follow it.
+
+    >>> [(start, len(block) // 4) for start, block in full_blocks(bytes(4 * 9), 4, beyond=1)]
+    [(0, 5), (4, 5)]
+    """
+    for start, end in block_bounds(len(tokens) // TOKEN_BYTES, block_size, beyond):
+        yield start, tokens[start * TOKEN_BYTES : (end + beyond) * TOKEN_BYTES]
 
 
 def token_list(tokens: bytes) -> list[int]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 import pickle
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import xxhash
 
-from prefixscope.engines.hashes.keys import ChainOptions, KeyIdentity, full_blocks, token_list
+from prefixscope.engines.hashes.keys import ChainOptions, KeyIdentity, block_bounds, token_list
 from prefixscope.errors import OptionError
 
 __all__ = [
@@ -179,11 +179,13 @@ def extra_keys(identity: KeyIdentity, start: int, end: int, style: KeyStyle) -> 
     return tuple(keys) or None
 
 
-def block_hash(algorithm: str, parent: bytes, tokens: bytes, extra: Extra, following: tuple[int, ...] = ()) -> bytes:
+def block_hash(
+    algorithm: str, parent: bytes, ids: Sequence[int], extra: Extra, following: Sequence[int] = ()
+) -> bytes:
     """One link of the chain; `following` are the look-ahead tokens of vLLM 0.33 (kv_cache_utils.py:953-1022)."""
     if following:
         extra = (extra, *following)
-    return HASH_FUNCTIONS[algorithm]((parent, tuple(token_list(tokens)), extra))
+    return HASH_FUNCTIONS[algorithm]((parent, tuple(ids), extra))
 
 
 def chain(algorithm: str, tokens: bytes, block_size: int, identity: KeyIdentity, options: ChainOptions) -> list[bytes]:
@@ -193,11 +195,11 @@ def chain(algorithm: str, tokens: bytes, block_size: int, identity: KeyIdentity,
     if ahead and version_pair(options.version or NEWEST_READ) < (0, 33):
         raise OptionError("look-ahead hashes exist since vLLM 0.33")
     parent = root_hash(algorithm, options)
+    ids = token_list(tokens)
     digests = []
-    for start, block in full_blocks(tokens, block_size, beyond=ahead):
-        extra = extra_keys(identity, start, start + block_size + ahead, style)
-        following = tuple(token_list(block[block_size * 4 :]))
-        parent = block_hash(algorithm, parent, block[: block_size * 4], extra, following)
+    for start, end in block_bounds(len(ids), block_size, beyond=ahead):
+        extra = extra_keys(identity, start, end + ahead, style)
+        parent = block_hash(algorithm, parent, ids[start:end], extra, ids[end : end + ahead])
         digests.append(parent)
     return digests
 

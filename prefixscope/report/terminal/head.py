@@ -52,7 +52,7 @@ def head(
     lines = [*_assumptions(pools), input_lines(report_input, first, namespaces, look)]
     if counted is not None and counted != report_input.requests_analyzed:
         others = report_input.requests_analyzed - counted
-        said = f"{plural(counted, 'request')}; the other {count(others)} at most warm the cache (--warmup, --since, --until)"
+        said = f"{plural(counted, 'request')}; the other {count(others)} only warm the cache, or lie outside the window"
         lines.append(labelled([("Counted", Text(said))]))
     return Group(*lines)
 
@@ -71,7 +71,7 @@ def _skip_list(report_input: InputReport) -> RenderableType:
         return section("left out", Text("nothing"))
     table = plain_table(("where", "text"), ("requests", "right"), ("why", "text"))
     for skip in report_input.skipped:
-        where = skip.file if skip.line is None else f"{skip.file}:{skip.line}"
+        where = f"{skip.file} (further places)" if skip.line is None else f"{skip.file}:{skip.line}"
         table.add_row(user_text(where), count(skip.count), skip_in_words(skip.reason))
     return section("left out", table)
 
@@ -93,8 +93,10 @@ def _assumptions(pools: Sequence[PoolReport]) -> Iterable[RenderableType]:
 
 
 def _read(report_input: InputReport, look: Look) -> Text:
-    text = f"{count(report_input.requests_analyzed)} of {plural(report_input.requests_read, 'request')}"
+    text = plural(report_input.requests_analyzed, "request")
     if report_input.skipped:
+        rows = report_input.requests_analyzed + sum(skip.count for skip in report_input.skipped)
+        text += f" of {plural(rows, 'row')}"
         lists = "; --skips lists them" if "--skips" in look.options and not look.skips else ""
         text += f" (left out: {skips_in_words(report_input.skipped)}{lists})"
     files = report_input.files

@@ -63,10 +63,8 @@ def _is_simulated(totals: Totals) -> bool:
 
 def _engine_sentence(report: AnalyzeReport) -> str:
     totals = report.totals
-    sentence = (
-        f"{_subject(report)} can reuse {percent(totals.cached_tokens, totals.prompt_tokens)} ({tokens(totals.cached_tokens)}) "
-        "if nothing is forgotten and requests run one after another"
-    )
+    found = f"{percent(totals.cached_tokens, totals.prompt_tokens)} ({tokens(totals.cached_tokens)})"
+    sentence = f"{_subject(report)} can reuse {found} if nothing is forgotten and requests run one after another"
     if _is_simulated(totals):
         expected = totals.expected_cached_tokens
         sentence += f"; with what was simulated it keeps {percent(expected, totals.prompt_tokens)} ({tokens(expected)})"
