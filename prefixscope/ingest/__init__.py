@@ -1,0 +1,8 @@
+"""From log files to a lineage: the only place where text becomes rows. After it, no analysis sees text or tokens."""
+
+from __future__ import annotations
+
+from prefixscope.ingest.account import input_report
+from prefixscope.ingest.pipeline import Ingested, IngestOptions, TextSource, ingest, model_table
+
+__all__ = ["IngestOptions", "Ingested", "TextSource", "ingest", "input_report", "model_table"]
