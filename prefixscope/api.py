@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,9 +18,12 @@ from prefixscope.index.store import read_index
 from prefixscope.index.store import write_index as store_index
 from prefixscope.ingest import Ingested, IngestOptions, ingest, input_report, model_table
 from prefixscope.logs import FORMATS, ReadOptions, expand, is_index
+from prefixscope.models.sheet import ModelSheet, model_sheet
+from prefixscope.models.table import ModelEntry
 from prefixscope.results import (
     AnalyzeReport,
     BlocksReport,
+    FormatFacts,
     InputReport,
     Measured,
     Prefix,
@@ -42,6 +45,8 @@ __all__ = [
     "Progress",
     "analyze",
     "blocks",
+    "formats",
+    "model_facts",
     "write_index",
 ]
 
@@ -145,6 +150,21 @@ def write_index(options: LogOptions, engine: EngineChoice, file: IO[bytes], prog
         unique_tokens=int((lineage.sequence_tokens - lineage.shared_tokens).sum()),
         input=ingested.report,
     )
+
+
+def model_facts(names: tuple[str, ...], options: LogOptions) -> tuple[ModelSheet, ...]:
+    """One sheet per name, folder or hub id; without names, one per entry of --model and --models."""
+    table = model_table(options.models, options.models_file)
+    entries = list(table.entries.values())
+    if names:
+        entries = [table.resolve(name) or ModelEntry(name, base=name, location=name) for name in names]
+    return tuple(model_sheet(entry) for entry in entries)
+
+
+def formats() -> tuple[FormatFacts, ...]:
+    """Every log format that can be read."""
+    names = [facts.name for facts in fields(FormatFacts)]
+    return tuple(FormatFacts(**{name: getattr(form, name) for name in names}) for form in FORMATS.values())
 
 
 def _lineage_of(options: LogOptions, engine: EngineChoice, progress: Progress) -> Ingested:

@@ -17,6 +17,7 @@ __all__ = [
     "BlockSizeRow",
     "BlocksReport",
     "EngineUsed",
+    "FormatFacts",
     "Group",
     "InputReport",
     "Losses",
@@ -259,3 +260,22 @@ class BlocksReport:
 
     input: InputReport
     pools: tuple[PoolReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FormatFacts:
+    """One log format: what it is, what it can tell, how to switch such logging on.
+
+    `verified` is False where a field name or a flag was not checked against the source of the software that logs.
+    """
+
+    name: str
+    description: str
+    how: str
+    has_text: bool
+    has_token_ids: bool
+    has_time: bool
+    has_cached_tokens: bool
+    has_session: bool
+    has_adapter: bool
+    verified: bool

@@ -54,9 +54,11 @@ def sweep(
 ) -> tuple[BlockSizeRow, ...]:
     """Reuse and waste of each block size under the same engine rule, in an infinite cache, over the counted rows.
 
-    Sizes that the log's own unit does not divide can't be told from it and are left out.
+    Sizes that the log's own unit does not divide can't be told from it and are left out; a trace has only its own.
     """
     coarsest = int(lineage.unit.max(initial=1))
+    if not profile.recomputes_last_token and profile.partial_reuse:
+        block_sizes = (profile.block_size,)
     return tuple(_row(lineage, profile, counted, size) for size in sorted(set(block_sizes)) if size % coarsest == 0)
 
 
