@@ -39,9 +39,9 @@ def reference() -> str:
 def _command(name: str, command: Any) -> str:
     arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
     options = [parameter for parameter in command.params if parameter.param_type_name == "option"]
-    usage = " ".join(["prefixscope", name, *(argument.metavar for argument in arguments), "[OPTIONS]"])
+    usage = " ".join(["prefixscope", name, *map(_placeholder, arguments), "[OPTIONS]"])
     lines = [f"## {name}", "", command.help.strip(), "", "```", usage, "```", ""]
-    lines += [f"- `{argument.metavar}`: {argument.help}" for argument in arguments]
+    lines += [f"- `{_placeholder(argument)}`: {argument.help}" for argument in arguments]
     panels: dict[str, list[Any]] = {}
     for option in options:
         panels.setdefault(option.rich_help_panel or "Options", []).append(option)
@@ -50,20 +50,17 @@ def _command(name: str, command: Any) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _placeholder(argument: Any) -> str:
+    name = f"{argument.metavar}..." if argument.nargs == -1 else str(argument.metavar)
+    return name if argument.required else f"[{name}]"
+
+
 def _option(option: Any) -> str:
     names = ", ".join(f"`{name}`" for name in sorted(option.opts, key=len, reverse=True))
-    value = "" if getattr(option, "is_flag", False) else f" `{_value(option)}`"
+    value = "" if option.is_flag else f" `{option.metavar}`"
     default = option.default
     shown = f" Default: {default}." if isinstance(default, str) else ""
     return f"- {names}{value}: {option.help}{shown}"
-
-
-def _value(option: Any) -> str:
-    """The placeholder, or the words to choose from."""
-    if option.metavar:
-        return str(option.metavar)
-    choices = getattr(option.type, "choices", None) if hasattr(option, "type") else None
-    return "|".join(choices) if choices else "TEXT"
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "prefixscope"
 BASE = {"errors", "records", "results"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
+    "__main__": {"cli"},
     "records": {"errors"},
     "results": {"errors", "records"},
     "logs": BASE,

@@ -185,11 +185,30 @@ def test_stdout_redirected_to_a_file_is_not_taken_for_an_existing_file(tmp_path:
     assert names(tmp_path) == ["out"]
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="needs a user who may not write everywhere")
-def test_permission_denied_is_a_sentence(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    try:
-        with pytest.raises(PrefixscopeError, match="permission denied"):
-            OutputFile(str(tmp_path / "x"), option="--json").__enter__()
-    finally:
-        tmp_path.chmod(0o700)
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (PermissionError(13, "Permission denied"), "permission denied"),
+        (OSError(30, "Read-only file system"), "the file system is read-only"),
+        (OSError(24, "Too many open files"), "Too many open files"),
+    ],
+)
+def test_files_that_can_not_be_opened_are_sentences(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError, sentence: str
+) -> None:
+    def refuse(*_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(PrefixscopeError, match=rf"--json .*x\.json: {sentence}$"):
+        OutputFile(str(tmp_path / "x.json"), option="--json").__enter__()
+
+
+def test_a_failing_sync_is_a_sentence_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(PrefixscopeError, match="Input/output error"), OutputFile(str(tmp_path / "x"), option="-o"):
+        pass
+    assert names(tmp_path) == []

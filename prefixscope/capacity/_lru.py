@@ -61,9 +61,9 @@ def walk(
     """Serves all requests; returns (row, owner, first, count, found, steps), the arrays grown where needed.
 
     `granted[t * K + k]` are the whole blocks the engine would match in an infinite cache. `grids` holds six numbers
-    per grid, `tree` K Fenwick trees over requests side by side, `work` five scratch numbers per grid. `again` counts r's
-    blocks that a later request stored a second time: they stay where they were, nearer to the top than what r still
-    owns. `first` and `count` keep grid after grid.
+    per grid, `tree` K Fenwick trees over requests side by side, `work` five scratch numbers per grid. `again` counts
+    blocks of r that a later request stored a second time: they stay where they were, nearer to the top than what r
+    still owns. `first` and `count` keep grid after grid.
     """
     requests = len(parent)
     sizes = len(grids) // 6

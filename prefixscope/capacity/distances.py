@@ -105,9 +105,10 @@ def reuse_distances(
     """
     found: list[list[ReuseDistances]] = [[] for _ in profiles]
     for rows, members in memory_groups(lineage, per_replica):
-        walked: dict[tuple[bool, int], list[int]] = {}
+        walked: dict[tuple[bool, int, int], list[int]] = {}
         for k, profile in enumerate(profiles):
-            walked.setdefault((profile.stores_output, _whole_symbol(profile)), []).append(k)
+            kept = (profile.stores_output, _whole_symbol(profile), profile.lookahead_tokens)
+            walked.setdefault(kept, []).append(k)
         for picked in walked.values():
             walks = _walk(members, [profiles[k] for k in picked], model, compile_from)
             for k, distances in zip(picked, walks, strict=True):
@@ -170,6 +171,9 @@ def _walk(
     lineage: Lineage, profiles: Sequence[EngineProfile], model: CurveModel, compile_from: int
 ) -> list[ReuseDistances]:
     parent, shared, total = stored_lineage(lineage, profiles[0])
+    if profiles[0].lookahead_tokens:
+        # A block can be found only with the tokens after it: what the last ones of a sequence hold is never found.
+        shared, total = (np.maximum(column - profiles[0].lookahead_tokens, 0) for column in (shared, total))
     granted = [np.where(lineage.reads_cache, profile.rule(lineage, profile), 0) for profile in profiles]
     grids = [_grid(profile, model) for profile in profiles]
     blocks = []

@@ -88,13 +88,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _forget_stdout()
         return 0
+    except SystemExit as ended:
+        # rich ends the process itself when nobody reads what it prints; nobody else does
+        if isinstance(ended.__context__, BrokenPipeError):
+            return 0
+        raise
     except MemoryError:
         return _fail("out of memory; --limit N reads fewer requests", 1)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
             raise
         _forget_stdout()
-        return _fail(f"{error.filename or 'standard output'}: {error.strerror}", 1)
+        return _fail(f"{visible(str(error.filename or 'standard output'))}: {error.strerror}", 1)
     except Exception as error:
         message = _usage_message(error)
         if message is None:

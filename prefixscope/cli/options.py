@@ -22,7 +22,7 @@ GATES = "Gates"
 Logs = Annotated[
     list[str],
     typer.Argument(
-        metavar="LOG...",
+        metavar="LOG",
         help="Log files, quoted globs, - for stdin, or an index written by `prefixscope index`. "
         "FORMAT:PATH forces a format for one path.",
         show_default=False,
@@ -59,6 +59,7 @@ Render = Annotated[
     Literal["plain", "transformers", "vllm", "sglang"] | None,
     typer.Option(
         "--render",
+        metavar="plain|transformers|vllm|sglang",
         help="Whose reading of the request body comes before the chat template. Default: the engine's own.",
         rich_help_panel=READING,
         show_default=False,
@@ -90,7 +91,8 @@ Engine = Annotated[
     typer.Option(
         "--engine",
         metavar="NAME[@VERSION]",
-        help="Whose rules apply: vllm, sglang, tensorrt-llm, trace. Repeatable: one report each. "
+        help="Whose rules apply: vllm, vllm-ascend, sglang, tensorrt-llm, dynamo-router, lmcache, llama-cpp, openai, "
+        "anthropic, deepseek, gemini, qwen, trace. Repeatable: `analyze` gives one report each, others take the first. "
         "Default: vllm; trace for logs of hashes.",
         rich_help_panel=ENGINE,
     ),
@@ -117,7 +119,12 @@ MatchUnit = Annotated[
 ]
 SpeculativeDecoding = Annotated[
     Speculative,
-    typer.Option("--speculative", help="Speculative decoding, which changes what matches.", rich_help_panel=ENGINE),
+    typer.Option(
+        "--speculative",
+        metavar="none|eagle|mtp",
+        help="Speculative decoding, which changes what matches.",
+        rich_help_panel=ENGINE,
+    ),
 ]
 Warmup = Annotated[
     str,
@@ -199,7 +206,7 @@ IndexFile = Annotated[
 ModelNames = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[NAME|DIR]...",
+        metavar="NAME|DIR",
         help="Names of --models or --model, or folders of models. Default: all names.",
         show_default=False,
     ),

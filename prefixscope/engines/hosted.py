@@ -92,9 +92,9 @@ def _deepseek() -> dict[str, HostedRule]:
             1,
             None,
             whole_units,
-            "a hit covers whole stored units: ends of earlier prompts and answers, and common prefixes once two requests "
-            "have shown them, so the third one hits; units at fixed intervals of long inputs are not modelled",
-            "not promised; taken as endless",
+            "a hit covers whole stored units: ends of earlier prompts and answers, and common prefixes once two "
+            "requests have shown them, so the third one hits; units at fixed intervals of long inputs are not modelled",
+            "none is promised; taken as endless",
             source,
             "2026-11",
             "V4",
@@ -106,7 +106,7 @@ def _deepseek() -> dict[str, HostedRule]:
             None,
             increments,
             "prefixes in units of 64 tokens",
-            "hours to days, not promised; taken as endless",
+            "hours to days, none promised; taken as endless",
             source,
             "2026-11",
             "2024-08 to V3.2",
@@ -121,7 +121,7 @@ def _implicit(minimum: int, models: str, source: str, read: str) -> HostedRule:
         None,
         increments,
         f"implicit caching of common prefixes of {minimum} tokens and more; no increment is documented, taken as 1",
-        "not documented; taken as endless",
+        "none is documented; taken as endless",
         source,
         read,
         models,
@@ -148,7 +148,7 @@ HOSTED: Mapping[str, Mapping[str, HostedRule]] = {
         "256": _implicit(256, "before", *QWEN),
     },
 }
-"""Rules by API and by what is written after the @: a model generation, a minimum, or a date. The first is the default."""
+"""Rules by API and by what is written after the @ (a model generation, a minimum, a date); the first is the default."""
 
 
 def hosted(name: str) -> Callable[[str | None, EngineOptions], EngineProfile]:
@@ -193,7 +193,7 @@ def _profile(name: str, version: str | None, options: EngineOptions) -> EnginePr
 
 def _life(rule: HostedRule, lifetime: float | None) -> str:
     used = "no limit" if lifetime is None else f"{lifetime:g} s after the last use"
-    return f"lifetime: {used} (documented: {rule.lifetime})"
+    return f"lifetime: {used} ({rule.lifetime})"
 
 
 def _facts(rule: HostedRule) -> tuple[Fact, ...]:

@@ -1,4 +1,4 @@
-"""Rules of hosted APIs, which say how long they keep what, not how: lifetime, minimum, increment, and where hits end."""
+"""Rules of hosted APIs, which tell how long they keep what: lifetime, minimum, increment, and where hits end."""
 
 from __future__ import annotations
 

@@ -67,10 +67,14 @@ class GroupCache:
         if self._single:
             group = self._groups[0]
             return group.longest(path, limit, group.eagle), 0
-        return self._agree(path, limit, prompt_tokens // self._hash_unit * self._hash_unit)
+        hashed = prompt_tokens // self._hash_unit * self._hash_unit
+        return self._agree(path, limit, hashed if self._grouping.peeks_at_last_token else limit)
 
-    def _agree(self, path: Path, limit: int, hashed: int) -> tuple[int, int]:
-        """Lets every group shorten the hit in turn until none does; a longer hit of one group marks a junction."""
+    def _agree(self, path: Path, limit: int, furthest: int) -> tuple[int, int]:
+        """Lets every group shorten the hit in turn until none does; a longer hit of one group marks a junction.
+
+        A group that gives a block up looks one block past the candidate, though not past token `furthest`.
+        """
         hit, longest = limit, 0
         full_hits: dict[int, int] = {}
         verified: set[int] = set()
@@ -83,7 +87,7 @@ class GroupCache:
                     continue
                 drop = group.eagle and number not in verified
                 margin = group.block_size if drop and group.kind != "mamba" else 0
-                found = group.longest(path, min(current + margin, hashed) if margin else current, drop)
+                found = group.longest(path, min(current + margin, furthest) if margin else current, drop)
                 if drop:
                     verified.add(number)
                 elif found < current:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from prefixscope.engines.config import attends_to_everything
 from prefixscope.engines.profile import EngineOptions, EngineProfile, Fact
 from prefixscope.engines.rules import token_granular
 from prefixscope.engines.versions import parse_version
@@ -95,7 +96,7 @@ def llama_cpp(version: str | None, options: EngineOptions) -> EngineProfile:
         assumed.append("every sequence stays in the host prompt cache: an upper bound (--slots N counts slots alone)")
     else:
         assumed.append(f"{options.slots} slots and no host prompt cache: a lower bound where -cram keeps one")
-    if any(group.kind != "full" for group in options.groups):
+    if not attends_to_everything(options):
         assumed.append("sliding-window and recurrent models resume only at checkpoints there: an upper bound")
     return EngineProfile(
         name="llama-cpp",

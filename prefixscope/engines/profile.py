@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from prefixscope.index.lineage import Int64, Lineage
 
@@ -62,7 +62,8 @@ class Grouping:
     tokens of prefill one step may hold (0: a whole prompt); recurrent states exist only where a step ended.
     `keeps_resend_state`: prefill stops where a resend of the same prompt resumes, also when the prompt ends on a block
     boundary. `drop_aware_boundaries`: with a dropped block, states are kept where a hit ends after the drop.
-    `keeps_below_junction`: with a dropped block, the block below a junction is kept as well.
+    `peeks_at_last_token`: the block that is then dropped may hold the last prompt token. `keeps_below_junction`: with
+    a dropped block, the block below a junction is kept as well.
     """
 
     groups: tuple[CacheGroup, ...]
@@ -70,6 +71,7 @@ class Grouping:
     max_batched_tokens: int = 0
     keeps_resend_state: bool = True
     drop_aware_boundaries: bool = True
+    peeks_at_last_token: bool = True
     keeps_below_junction: bool = False
 
     def __post_init__(self) -> None:
@@ -88,7 +90,8 @@ class EngineProfile:
 
     `lookahead_tokens`: a block matches only if this many tokens after it match too. `grouping`: the KV groups of a
     model whose layers do not all attend to everything, and what is kept in them (None: one full-attention group).
-    `slots`: sequences that llama.cpp's server holds at once. `minimum_tokens`: shorter matches count as none. `lifetime_s`: seconds after its last use that a prefix is found.
+    `slots`: sequences that llama.cpp's server holds at once. `minimum_tokens`: shorter matches count as none.
+    `lifetime_s`: seconds after its last use that a prefix is found.
     `stores_forks`: a fork of two requests is stored for the third (hosted APIs that store whole units).
     `assumed` are sentences for the user: what was taken for granted, what was overruled, what is unverified;
     `lower_bound` says that the log's hash unit does not divide the match unit, so the real hits may be higher.
@@ -146,7 +149,16 @@ class EngineOptions:
     lookahead_tokens: int | None = None
     """Tokens a multi-module MTP drafts at once (vLLM 0.33 looks that far ahead when it matches)."""
     groups: tuple[CacheGroup, ...] = ()
-    """KV groups read from the model's config.json (`engines.config`); empty: full attention only."""
+    """KV groups, where they are known exactly; empty: read from `model_config`, or full attention only."""
+    model_config: Mapping[str, Any] | None = None
+    """The model's config.json, which tells layers that slide or carry a state (`engines.config`)."""
+    tensor_parallel: int = 1
+    kv_bytes: int = 2
+    """Bytes per KV element: 2 for 16-bit formats, 1 for fp8."""
+    speculative_tokens: int = 0
+    """Tokens drafted per step; they enlarge recurrent states and with them the blocks of hybrid models."""
+    context_parallel: int = 1
+    """Ranks that share each block's tokens (decode context parallelism)."""
     retention: int | Literal["dense", "default"] = "default"
     """vLLM's retention of sliding-window and Mamba states: dense, 0, every R tokens, or the version's default."""
     max_batched_tokens: int | None = None

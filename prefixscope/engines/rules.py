@@ -12,6 +12,7 @@ from prefixscope.engines.profile import EngineProfile
 from prefixscope.index.lineage import Int64, Lineage
 
 __all__ = [
+    "SIZE_RULES",
     "bigram_pages",
     "findable_tokens",
     "full_units",
@@ -89,3 +90,7 @@ def router_blocks(lineage: Lineage, profile: EngineProfile) -> Int64:
 def whole_symbols(lineage: Lineage, profile: EngineProfile) -> Int64:
     """`min(S, P)`: one symbol of the log is one block, the partly filled last one included; no last-token rule."""
     return _granted(lineage, profile, np.minimum(findable_tokens(lineage, profile), lineage.prompt_tokens))
+
+
+SIZE_RULES = frozenset({full_units, lookahead_blocks, bigram_pages, token_granular, router_blocks, whole_symbols})
+"""The rules above: they read sizes and what is shared of each row, and nothing else."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from prefixscope.engines.block_sizes import Backend, backend_named, block_size_for
+from prefixscope.engines.config import attends_to_everything
 from prefixscope.engines.profile import EngineOptions, EngineProfile, Fact, Platform
 from prefixscope.engines.rules import bigram_pages, full_units
 from prefixscope.engines.versions import parse_version
@@ -123,7 +124,7 @@ def sglang(version: str | None, options: EngineOptions) -> EngineProfile:
     assumed = list(notes)
     if number != (0, 5, 23):
         assumed.append(f"the rules of SGLang 0.5.23, the version read; {version} was not")
-    if any(group.kind != "full" for group in options.groups):
+    if not attends_to_everything(options):
         assumed.append("SGLang's rule for sliding-window and recurrent layers is not modelled: hits are an upper bound")
     if options.strip_thinking:
         assumed.append("--strip-thinking-cache: outputs are taken as not kept, also of requests that did not reason")

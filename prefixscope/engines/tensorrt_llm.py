@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from prefixscope.engines.config import attends_to_everything
 from prefixscope.engines.profile import EngineOptions, EngineProfile, Fact
 from prefixscope.engines.rules import full_units, token_granular
 from prefixscope.engines.versions import parse_version
@@ -77,7 +78,7 @@ def tensorrt_llm(version: str | None, options: EngineOptions) -> EngineProfile:
     assumed = ["TensorRT-LLM's rules were read in its source, not seen running"]
     if options.speculative != "none":
         assumed.append("no rule for speculative decoding is known for TensorRT-LLM: nothing is dropped")
-    if any(group.kind != "full" for group in options.groups):
+    if not attends_to_everything(options):
         assumed.append("TensorRT-LLM's rule for sliding-window and recurrent layers is not modelled: an upper bound")
     partial = options.partial_reuse is not False
     unit = options.match_unit or (1 if partial else block_size)

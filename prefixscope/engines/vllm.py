@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from prefixscope.engines.block_sizes import Backend, backend_named, block_size_for
+from prefixscope.engines.config import Layout, ModelGroups, model_groups
 from prefixscope.engines.hybrid import grouped_hits
 from prefixscope.engines.profile import CacheGroup, EngineOptions, EngineProfile, Grouping, Platform, Rule
 from prefixscope.engines.rules import full_units, lookahead_blocks
@@ -36,9 +37,10 @@ class VllmVersion:
     """What changed for matching, from version `since` on.
 
     `unhashed_first`: freed blocks without a hash are reused first. `retention`: default for sliding-window and
-    recurrent states (None all of them, 0 only where a prompt can be resumed). `keeps_resend_state`: prefill of
-    recurrent layers stops where a resend resumes. `lookahead`: with EAGLE or MTP a hash covers the next tokens and
-    nothing is dropped after matching. `drop_aware_boundaries`: what is kept is placed where a hit ends after the drop.
+    recurrent states (None all of them, 0 only where a prompt can be resumed). `drop_aware_boundaries`: what is kept is
+    placed where a hit ends after the drop. `whole_prompt_resends`: a resend of a prompt that ends on a block boundary
+    finds its states and its dropped block. `lookahead`: with EAGLE or MTP a hash covers the next tokens and nothing is
+    dropped after matching.
     """
 
     label: str
@@ -46,7 +48,7 @@ class VllmVersion:
     unhashed_first: bool
     retention: int | None
     drop_aware_boundaries: bool
-    keeps_resend_state: bool
+    whole_prompt_resends: bool
     lookahead: bool
 
 
@@ -132,8 +134,6 @@ def vllm(version: str | None, options: EngineOptions) -> EngineProfile:
     backend = backend_named("vllm", options.backend or PLATFORM_BACKEND[platform], BACKENDS)
     said = options.backend is not None or options.platform is not None
     block_size, assumed = block_size_for("vLLM", backend, options, said)
-    if options.groups:
-        block_size, assumed = max(group.block_size for group in options.groups), ()
     if number[:2] > NEWEST_READ:
         assumed = (f"the rules of vLLM 0.33, the newest version read; {version} was not", *assumed)
     return vllm_rules("vllm", version or DEFAULT_VERSION, rules_of(number), options, block_size, backend, assumed)
@@ -153,48 +153,83 @@ def vllm_rules(
     if options.speculative != "none" and rules.lookahead:
         lookahead = 1 if options.lookahead_tokens is None else options.lookahead_tokens
     drops = options.speculative != "none" and not lookahead
-    grouping = None if options.match_unit else _grouping(options, rules)
+    model = _model(options, block_size)
+    grouping = None if options.match_unit else _grouping(model.groups, options, rules)
     rule: Rule = grouped_hits if grouping else lookahead_blocks if lookahead else full_units
+    block_size = max((group.block_size for group in model.groups), default=block_size)
     return EngineProfile(
         name=name,
         version=version,
         block_size=block_size,
-        match_unit=options.match_unit or _alignment(options.groups) or block_size,
-        match_unit_why=_why(options, block_size),
+        match_unit=options.match_unit or _alignment(model.groups) or block_size,
+        match_unit_why=_why(model, options, block_size),
         rule=rule,
         drop_units=1 if drops else 0,
         lookahead_tokens=lookahead,
         monotone=grouping is None,
         unhashed_first=rules.unhashed_first,
         speculative=options.speculative,
-        accepted_block_sizes=backend.sizes,
+        accepted_block_sizes=backend.sizes if grouping is None else (block_size,),
         platform=options.platform or ("ascend" if name == "vllm-ascend" else "nvidia"),
         grouping=grouping,
         facts=FACTS,
-        assumed=assumed,
+        assumed=(*assumed, *model.assumed, *_kept(grouping)),
     )
 
 
-def _grouping(options: EngineOptions, rules: VllmVersion) -> Grouping | None:
+def _model(options: EngineOptions, block_size: int) -> ModelGroups:
+    """The KV groups the user gave, or those of the model's config.json."""
+    if options.groups:
+        return ModelGroups(options.groups)
+    if options.model_config is None:
+        shared = options.context_parallel * block_size
+        return ModelGroups(() if shared == block_size else (CacheGroup("full", shared),))
+    kernel = 128 if options.platform == "ascend" else 32 if options.platform == "cpu" else 16
+    layout = Layout(
+        tensor_parallel=options.tensor_parallel,
+        kv_bytes=options.kv_bytes,
+        speculative_tokens=options.speculative_tokens,
+        kernel_block=kernel,
+        context_parallel=options.context_parallel,
+    )
+    return model_groups(options.model_config, block_size, layout)
+
+
+def _kept(grouping: Grouping | None) -> tuple[str, ...]:
+    """What a model with several groups keeps, in words."""
+    if grouping is None or all(group.kind in ("full", "chunked_local") for group in grouping.groups):
+        return ()
+    kinds = ", ".join(dict.fromkeys(group.kind.replace("_", " ") for group in grouping.groups))
+    if grouping.retention is None:
+        kept = "every state"
+    elif grouping.retention == 0:
+        kept = "only states where a prompt can be resumed or two prompts forked"
+    else:
+        kept = f"those and one state per {grouping.retention} tokens"
+    return (f"a model with several KV groups ({kinds}), of which the engine keeps {kept}",)
+
+
+def _grouping(groups: tuple[CacheGroup, ...], options: EngineOptions, rules: VllmVersion) -> Grouping | None:
     """What is kept in the model's groups; None for plain full attention, whose rule needs sizes only."""
-    if all(group.kind == "full" for group in options.groups):
+    if all(group.kind == "full" for group in groups):
         return None
     return Grouping(
-        groups=options.groups,
-        retention=_retention(options, rules),
+        groups=groups,
+        retention=_retention(groups, options, rules),
         max_batched_tokens=options.max_batched_tokens or 0,
-        keeps_resend_state=rules.keeps_resend_state,
+        keeps_resend_state=rules.whole_prompt_resends,
+        peeks_at_last_token=rules.whole_prompt_resends,
         drop_aware_boundaries=rules.drop_aware_boundaries,
         keeps_below_junction=rules.lookahead,
     )
 
 
-def _retention(options: EngineOptions, rules: VllmVersion) -> int | None:
+def _retention(groups: tuple[CacheGroup, ...], options: EngineOptions, rules: VllmVersion) -> int | None:
     if options.retention == "default":
         return rules.retention
     if options.retention == "dense":
         return None
-    unit = _alignment(options.groups) or 1
+    unit = _alignment(groups) or 1
     if options.retention < 0 or options.retention % unit:
         raise OptionError(f"--retention {options.retention}: vLLM wants 0 or a multiple of {unit} tokens here")
     return options.retention
@@ -204,10 +239,10 @@ def _alignment(groups: tuple[CacheGroup, ...]) -> int | None:
     return math.lcm(*(group.block_size for group in groups)) if groups else None
 
 
-def _why(options: EngineOptions, block_size: int) -> str:
+def _why(model: ModelGroups, options: EngineOptions, block_size: int) -> str:
     if options.match_unit:
         return "given by --match-unit"
-    sizes = sorted({group.block_size for group in options.groups})
+    sizes = sorted({group.block_size for group in model.groups})
     if len(sizes) > 1:
         return f"the least common multiple of the KV groups' block sizes ({', '.join(map(str, sizes))})"
-    return f"the block size of the model's KV groups ({block_size})" if sizes else f"the block size ({block_size})"
+    return f"the block size ({block_size}): {model.why}" if model.why else f"the block size ({block_size})"

@@ -73,9 +73,11 @@ def vllm_ascend(version: str | None, options: EngineOptions) -> EngineProfile:
     if options.backend is not None:
         raise OptionError(f"--attention-backend {options.backend}: vllm-ascend has one backend, which takes 128")
     block_size, assumed = block_size_for("vLLM Ascend", NPU, options, said=True)
-    if options.groups:
-        block_size = max(group.block_size for group in options.groups)
-        assumed = ("block sizes of hybrid models on an NPU are computed as on a GPU; not checked",)
+    options = dataclasses.replace(options, platform="ascend")
+    if options.groups or options.model_config is not None:
+        assumed += (
+            "block sizes of hybrid models on an NPU (K and V pages apart) are computed as on a GPU; not checked",
+        )
     if number[:2] != READ[0]:
         assumed = (f"the rules of vLLM Ascend 0.23, the version read; {version} was not", *assumed)
     profile = vllm_rules(

@@ -46,12 +46,12 @@ def logged_conversation(
     )
 
 
-WIRES: Mapping[Rendering, Wire] = MappingProxyType({
+WIRES: Mapping[Rendering, Wire] = {
     "plain": logged_conversation,
     "transformers": logged_conversation,
     "vllm": vllm_conversation,
     "sglang": sglang_conversation,
-})  # fmt: skip
+}
 RENDERINGS: tuple[Rendering, ...] = tuple(WIRES)
 
 _DEFAULTS: Mapping[str, Rendering] = {"vllm": "vllm", "vllm-ascend": "vllm", "sglang": "sglang"}

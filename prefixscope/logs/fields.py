@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from prefixscope.records import Json
 
 __all__ = [
     "METADATA",
+    "are_token_ids",
     "first_present",
     "named_field",
     "parsed_object",
@@ -95,13 +97,24 @@ def status_of(value: Json) -> int | None:
     return None
 
 
-def token_ids(value: Json, largest: int = 2**32 - 1) -> tuple[int, ...] | None:
-    """The ids of a list, or None where any of them is no integer from 0 to `largest`."""
-    if not isinstance(value, list):
-        return None
-    if value and (set(map(type, value)) != {int} or min(value) < 0 or max(value) > largest):
-        return None
-    return tuple(value)
+def are_token_ids(value: Json) -> bool:
+    """Whether this is a list of integers from 0 to 2^32 - 1.
+
+    >>> are_token_ids([0, 2**32 - 1]), are_token_ids([-1]), are_token_ids([True]), are_token_ids([1.0])
+    (True, False, False, False)
+    """
+    if not isinstance(value, list) or (value and set(map(type, value)) != {int}):
+        return False
+    try:
+        array("I", value)
+    except OverflowError:
+        return False
+    return True
+
+
+def token_ids(value: Json) -> tuple[int, ...] | None:
+    """The ids of a list, or None where it holds anything else."""
+    return tuple(value) if are_token_ids(value) else None
 
 
 def parsed_object(value: Json) -> Json:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from prefixscope.logs import fields
-from prefixscope.logs.fields import first_present, named_field, text_of, token_ids
+from prefixscope.logs.fields import are_token_ids, first_present, named_field, text_of, token_ids
 from prefixscope.logs.responses import Answer, read_answer
 from prefixscope.logs.rows import Row
 from prefixscope.logs.times import field_unit
@@ -217,7 +217,7 @@ def _from_list(name: str, body: Mapping[str, Json]) -> Iterator[_Variant]:
     for prompt in prompts:
         if isinstance(prompt, str):
             yield _Variant("text", _with_prompt(body, name, "prompt", prompt), 3)
-        elif token_ids(prompt) is not None:
+        elif are_token_ids(prompt):
             yield _Variant("tokens", _with_prompt(body, name, "prompt_token_ids", prompt), 1)
         else:
             raise _BadPromptError("invalid_token_ids" if isinstance(prompt, list) else "invalid_prompt")

@@ -8,6 +8,7 @@ can't be marked is searched in its order. Parts tile the text; what no message o
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -37,7 +38,7 @@ def parts_of_chat(chat: RenderedChat) -> tuple[Part, ...]:
     """The parts of a rendered chat, in text order and without gaps; a tool or message that left no trace has none."""
     rendered = len(chat.text) - len(chat.appended)
     start = _generation_start(chat, rendered)
-    spans = _spans(chat)
+    spans = {owner: _whole_tool(chat, owner, span) for owner, span in _spans(chat).items()}
     pieces = [(span, owner) for owner, span in spans.items() if span[0] < span[1]]
     pieces.sort(key=lambda piece: piece[0])
     parts: list[Part] = []
@@ -86,6 +87,21 @@ def _spans(chat: RenderedChat) -> dict[_Owner, tuple[int, int]]:
                 single.update(one)
                 break
     return _searched(chat.conversation, owners, text, single)
+
+
+def _whole_tool(chat: RenderedChat, owner: _Owner, span: tuple[int, int]) -> tuple[int, int]:
+    """The span of a tool widened to its whole JSON object, where the template prints it as that."""
+    if owner.kind != "tools":
+        return span
+    tool = _piece(chat.conversation, owner)
+    first, last = span
+    for value in (tool, tool.get("function") if isinstance(tool, Mapping) else None):
+        for indent in (None, 4, 2):
+            printed = json.dumps(value, ensure_ascii=False, indent=indent)
+            place = chat.text.find(printed, max(0, last - len(printed)), first + len(printed))
+            if 0 <= place <= first and last <= place + len(printed):
+                return place, place + len(printed)
+    return span
 
 
 def _owners(conversation: Conversation) -> list[_Owner]:

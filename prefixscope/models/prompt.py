@@ -15,6 +15,7 @@ from prefixscope.models.parts import parts_of_chat
 from prefixscope.models.table import ModelEntry, ModelTable
 from prefixscope.models.template import DEFAULT_LIMIT, Rendering, RenderLimits, Unrenderable
 from prefixscope.models.tokenizer import LoadedModel, load_model
+from prefixscope.models.truncation import truncated
 from prefixscope.records import Identity, Json, LoggedRequest, Part, Prompt
 
 __all__ = ["Made", "PromptMaker", "PromptRules", "needs_tokenizer", "reads_cache"]
@@ -131,6 +132,7 @@ class PromptMaker:
             ids = model.encoder.encode(text, request.body.get("add_special_tokens") is not False)
         if not ids:
             raise Unrenderable("no_prompt", "the prompt is empty")
+        kept = _truncated(ids, text, model, request.body) if rendering == "vllm" else ids
         if replaced:
             notes.append("lone_surrogates_replaced")
         output = output_of(request, _continuation(request, model, text, ids))
@@ -140,7 +142,11 @@ class PromptMaker:
         parts: tuple[Part, ...] = ()
         if with_parts:
             parts = (Part("message", 0, 0, len(text)),) if chat is None else parts_of_chat(chat)
-        prompt = _prompt(request, identity, ids, len(ids) // 4, output, text=text, parts=parts)
+        if len(kept) < len(ids):
+            # the text no longer tells which tokens these are
+            prompt = _prompt(request, identity, kept, output)
+            return Made(prompt, (*notes, "prompt_truncated", *output.notes))
+        prompt = _prompt(request, identity, ids, output, text=text, parts=parts)
         return Made(prompt, (*notes, *output.notes))
 
     def _from_symbols(self, request: LoggedRequest, identity: Identity) -> Made:
@@ -148,7 +154,7 @@ class PromptMaker:
         output = output_of(request, None)
         if request.kind == "tokens":
             ids = _token_ids(body.get("prompt_token_ids"))
-            return Made(_prompt(request, identity, ids, len(ids) // 4, output), output.notes)
+            return Made(_prompt(request, identity, ids, output), output.notes)
         length = _length(body.get("input_length"))
         symbols = b""
         if request.kind == "hashes":
@@ -165,13 +171,14 @@ class PromptMaker:
         if output.knowledge in ("ids", "text"):
             # token ids can't continue hash symbols: only the length is of use
             output = Output("length", output.tokens)
-        return Made(_prompt(request, identity, symbols, length, output), (*notes, *output.notes))
+        return Made(_prompt(request, identity, symbols, output, length=length), (*notes, *output.notes))
 
 
 def _prompt(
-    request: LoggedRequest, identity: Identity, ids: bytes, prompt_tokens: int, output: Output,
-    *, text: str | None = None, parts: tuple[Part, ...] = (),
+    request: LoggedRequest, identity: Identity, ids: bytes, output: Output,
+    *, length: int | None = None, text: str | None = None, parts: tuple[Part, ...] = (),
 ) -> Prompt:  # fmt: skip
+    prompt_tokens = len(ids) // 4 if length is None else length
     return Prompt(
         tokens=ids + output.ids,
         prompt_tokens=prompt_tokens,
@@ -184,6 +191,13 @@ def _prompt(
         reads_cache=reads_cache(request.body),
         n=request.n,
     )
+
+
+def _truncated(ids: bytes, text: str, model: LoadedModel, body: Mapping[str, Json]) -> bytes:
+    if body.get("truncate_prompt_tokens") is None:
+        return ids
+    bare = model.encoder.encode(text, False)
+    return truncated(ids, ids[: len(ids) - len(bare)] if ids.endswith(bare) else b"", body)
 
 
 def _completion_prompt(body: Mapping[str, Json]) -> str:

@@ -113,7 +113,7 @@ def build_call(
         path="/chat/completions" if chat else "/completions",
         body=body,
         tokens=tokens,
-        namespace=(*item.identity.namespace, item.model, scope.salt or "", scope.extra_key or ""),
+        namespace=(*item.identity.namespace, scope.salt or "", scope.extra_key or ""),
         model=item.model,
         row=item.row if counted else None,
         as_ids=as_ids,

@@ -104,7 +104,7 @@ class Client:
             here = httpx.URL(url)
             if (target.scheme, target.host, target.port) != (here.scheme, here.host, here.port):
                 raise EndpointError(
-                    f"{url} redirects to {target.host}: prompts go to the named endpoint only, so name that host instead"
+                    f"{url} redirects to {target.host}: prompts go to the named endpoint only, name that host"
                 )
             url = str(target)
         raise EndpointError(f"{url}: more than {REDIRECTS} redirects")
@@ -119,7 +119,7 @@ class Client:
                     await self._attempt(call, state)
                     return self._outcome(state, attempt, "done" if state.ended else "cut", None)
                 except NotSentError as error:
-                    wait, reason = error.wait_s, str(error)
+                    wait, reason, cause = error.wait_s, str(error), error.__cause__
                 except RefusedError as error:
                     return self._outcome(state, attempt, "refused", str(error))
                 except (httpx.HTTPError, TimeoutError, BrokenError) as error:
@@ -127,6 +127,8 @@ class Client:
                     return self._outcome(state, attempt, "cut" if seen else "unknown", self._said(error))
             if attempt < self.limits.attempts:
                 await asyncio.sleep(self._backoff(attempt, wait))
+        if isinstance(cause, httpx.HTTPError):
+            raise EndpointError(f"{self.address.root} can't be reached ({reason}, {attempt} times)")
         return self._outcome(state, attempt, "refused", f"{reason}, {attempt} times")
 
     async def _pace(self) -> None:

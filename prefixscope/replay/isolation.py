@@ -16,9 +16,8 @@ from typing import Literal
 from prefixscope.errors import EndpointError
 from prefixscope.records import Identity
 from prefixscope.replay.calls import Scope, build_call
-from prefixscope.replay.client import Client
-from prefixscope.replay.connection import Outcome
 from prefixscope.replay.item import ReplayItem, ids_of, tokens_of
+from prefixscope.replay.meter import Meter
 from prefixscope.replay.results import ControlReading, EndpointFacts, IsolationMethod, IsolationReport
 
 __all__ = ["METHODS", "Controls", "Isolation", "NoResetError", "choose_isolation"]
@@ -69,9 +68,9 @@ class Isolation:
     """One way of making cold starts. Every `cold_start` gives the scope that the following calls are sent in."""
 
     def __init__(
-        self, client: Client, engine: str | None, method: IsolationMethod, controls: Controls, unit: int, run: str
+        self, meter: Meter, engine: str | None, method: IsolationMethod, controls: Controls, unit: int, run: str
     ) -> None:
-        self.client, self.engine, self.method = client, engine, method
+        self.meter, self.engine, self.method = meter, engine, method
         self._controls, self._unit, self._run = controls, unit, run
         self._starts = 0
 
@@ -95,7 +94,7 @@ class Isolation:
             raise NoResetError("no reset endpoint is known for this engine")
         said = ""
         for _ in range(RESET_ATTEMPTS):
-            status, text = await self.client.post(self.client.address.root + page)
+            status, text = await self.meter.client.post(self.meter.client.address.root + page)
             if status == 404:
                 hint = " (vLLM has it with VLLM_SERVER_DEV_MODE=1)" if page == "/reset_prefix_cache" else ""
                 raise NoResetError(f"{page} does not exist{hint}")
@@ -120,23 +119,24 @@ def _success(text: str) -> bool:
 
 
 async def choose_isolation(
-    client: Client,
+    meter: Meter,
     facts: EndpointFacts,
     engine: str | None,
     controls: Controls,
     unit: int,
     run: str,
     wanted: IsolationMethod | Literal["auto"] = "auto",
+    prompts_may_change: bool = True,
 ) -> tuple[Isolation, IsolationReport]:
-    """The first way that the control prompts prove; if none does, the method `none`, and the report says what was seen."""
+    """The first way that the control prompts prove; if none does, `none`, and the report says what was seen."""
     tried: list[str] = []
     readings: tuple[ControlReading, ...] = ()
     if wanted != "none":
         for method in METHODS if wanted == "auto" else (wanted,):
-            if method == "first_block" and not facts.accepts_ids:
-                tried.append("first_block: the endpoint takes no token ids, so nothing can be put before a prompt")
+            if method == "first_block" and not (facts.accepts_ids and prompts_may_change):
+                tried.append("first_block: prompts are not sent as token ids, so nothing can be put before them")
                 continue
-            isolation = Isolation(client, engine, method, controls, unit, run)
+            isolation = Isolation(meter, engine, method, controls, unit, run)
             try:
                 readings = await _prove(isolation, controls, as_ids=facts.accepts_ids)
             except NoResetError as error:
@@ -147,13 +147,16 @@ async def choose_isolation(
             tried.append(f"{method}: {_failed(readings)}")
             if not _isolation_is_to_blame(readings):
                 break
-    nothing = Isolation(client, engine, "none", controls, unit, run)
+    nothing = Isolation(meter, engine, "none", controls, unit, run)
     return nothing, IsolationReport("none", False, False, readings, tuple(tried))
 
 
 async def _prove(isolation: Isolation, controls: Controls, *, as_ids: bool) -> tuple[ControlReading, ...]:
     again, other = controls.item(controls.shortest), controls.item(controls.shortest)
     first = await isolation.cold_start()
+    if not isolation.meter.by_counters:
+        # Whether answers tell their cached tokens at all; if not, the meter reads counters from the next call on.
+        await _ask(isolation, controls.item(controls.shortest), first, "", "zero", as_ids=as_ids)
     asked: list[tuple[ReplayItem, Scope, str, Literal["zero", "more_than_zero"]]] = [
         (again, first, "a prompt never sent before", "zero"),
         (again, first, "the same prompt again", "more_than_zero"),
@@ -175,7 +178,7 @@ async def _ask(
     as_ids: bool,
 ) -> ControlReading:
     call = build_call(item, scope, engine=isolation.engine, send_as="ids" if as_ids else "body", counted=False)
-    outcome: Outcome = await isolation.client.generate(call)
+    outcome = await isolation.meter.alone(call)
     if outcome.state != "done":
         raise EndpointError(f"a control prompt failed ({outcome.error}): nothing was measured")
     told = outcome.reading.prompt_tokens

@@ -171,9 +171,7 @@ class MockEndpoint(httpx.AsyncBaseTransport):
             async with self._freed:
                 self._freed.notify_all()
 
-    def _choice(
-        self, token: int, prompt: list[int], made: int, body: Mapping[str, Any], chat: bool
-    ) -> dict[str, Any]:
+    def _choice(self, token: int, prompt: list[int], made: int, body: Mapping[str, Any], chat: bool) -> dict[str, Any]:
         text = chr(97 + token % 26)
         choice: dict[str, Any] = {
             "index": 0,

@@ -3,7 +3,7 @@
 The first line names what was asked for; a later run with other settings or another sample refuses the file. A phase
 that ended is not run again. A phase that was cut off starts again from a cold cache, because nobody knows what the
 endpoint still remembers; only phases whose calls are independent of each other go on where they stopped.
-The file holds generated tokens (answers are compared by them), neither prompts nor keys, and only its owner can read it.
+The file holds generated tokens (answers are compared by them), neither prompts nor keys; only its owner can read it.
 """
 
 from __future__ import annotations

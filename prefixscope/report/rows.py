@@ -6,7 +6,7 @@ compute is null. Times are ISO 8601 UTC in JSON lines and timestamp[ns, UTC] in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from prefixscope.errors import OptionError
@@ -84,15 +84,17 @@ def _names(rows: Mapping[str, Sequence[Any]]) -> list[str]:
 
 
 def _write_json_lines(rows: Mapping[str, Sequence[Any]], count: int, handle: IO[bytes]) -> None:
+    import orjson  # here, so that `--help` does not load it
+
     names = _names(rows)
     for start in range(0, count, _BATCH):
-        batch = [_values(rows, name, start) for name in names]
-        handle.write(b"".join(_line(names, values) for values in zip(*batch, strict=True)))
+        batch = [_values(rows, name, start, count) for name in names]
+        made = (dict(zip(names, values, strict=True)) for values in zip(*batch, strict=True))
+        handle.write(b"".join(_line(row, orjson.dumps, orjson.OPT_APPEND_NEWLINE) for row in made))
 
 
-def _values(rows: Mapping[str, Sequence[Any]], name: str, start: int) -> Iterator[Any]:
+def _values(rows: Mapping[str, Sequence[Any]], name: str, start: int, count: int) -> Iterator[Any]:
     """One batch of one column as plain Python values."""
-    count = max((len(column) for column in rows.values()), default=0)
     column = rows.get(name)
     values = [None] * min(_BATCH, count - start) if column is None else _listed(column[start : start + _BATCH])
     if COLUMNS.get(name) == "time":
@@ -100,14 +102,11 @@ def _values(rows: Mapping[str, Sequence[Any]], name: str, start: int) -> Iterato
     return iter(values)
 
 
-def _line(names: Sequence[str], values: Sequence[Any]) -> bytes:
-    import orjson
-
-    row = dict(zip(names, values, strict=True))
+def _line(row: Mapping[str, Any], encode: Callable[..., bytes], end_of_line: int) -> bytes:
     try:
-        return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+        return encode(row, option=end_of_line)
     except TypeError:  # a lone surrogate, or a type orjson does not know
-        return orjson.dumps(plain(row), option=orjson.OPT_APPEND_NEWLINE)
+        return encode(plain(row), option=end_of_line)
 
 
 def _write_parquet(rows: Mapping[str, Sequence[Any]], count: int, handle: IO[bytes]) -> None:

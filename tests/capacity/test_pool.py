@@ -17,7 +17,7 @@ from prefixscope.engines.profile import EngineProfile
 from prefixscope.engines.rules import token_granular
 from prefixscope.errors import OptionError
 from prefixscope.index.lineage import NO_TIME, Labels, Lineage
-from tests.capacity.logs import Request, chat_log, full_units, lineage_of, profile, random_log
+from tests.capacity.logs import Request, chat_log, lineage_of, profile, random_log
 from tests.shared import SHARED, needs_shared
 
 HUGE = 10**9
@@ -115,7 +115,8 @@ def test_speculative_drop_difference_is_measured() -> None:
     """Which copy of a dropped block is touched depends on the capacity, so one pass can't be exact then."""
     chats = tiny_chats(12, resends=0.1)
     ours, textbook = (
-        sum(wrong(lineage, profile(4, drop=1), CAPACITIES, model)[0] for lineage in chats) for model in ("engine", "lru")
+        sum(wrong(lineage, profile(4, drop=1), CAPACITIES, model)[0] for lineage in chats)
+        for model in ("engine", "lru")
     )
     looked_at = len(chats) * len(chats[0]) * len(CAPACITIES)
     print(f"dropped block: engine {ours / looked_at:.4f}, textbook {textbook / looked_at:.4f} of requests differ")
@@ -195,11 +196,8 @@ def test_radix_evicts_a_whole_leaf_and_the_answer_before_the_prompt() -> None:
     assert simulate_pool(lineage, profile(1), 12).evicted_blocks > 0
     # With 8 pages the prompt of the first request has to go, too, and again for the last request.
     assert simulate_pool(lineage_of(log[:3]), radix, 10).cached_tokens.tolist() == [0, 0, 6]
-    assert simulate_pool(lineage_of([first, Request(tuple(range(50, 58))), first]), radix, 10).cached_tokens.tolist() == [
-        0,
-        0,
-        0,
-    ]
+    again = lineage_of([first, Request(tuple(range(50, 58))), first])
+    assert simulate_pool(again, radix, 10).cached_tokens.tolist() == [0, 0, 0]
 
 
 SECOND = 10**9

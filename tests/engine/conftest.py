@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.serving import (
-    EngineUnavailable,
+    EngineUnavailableError,
     RunningEngine,
     engine_environment,
     make_adapter,
@@ -21,7 +21,7 @@ from tests.engine.serving import (
 def engine_venv() -> Path:
     try:
         return engine_environment()
-    except EngineUnavailable as reason:
+    except EngineUnavailableError as reason:
         pytest.skip(str(reason))
 
 

@@ -27,33 +27,33 @@ START_DEADLINE_S = 300
 STOP_DEADLINE_S = 30
 
 
-class EngineUnavailable(Exception):
+class EngineUnavailableError(Exception):
     """No engine can be had here; the text says why."""
 
 
-class EngineFailed(Exception):
+class EngineFailedError(Exception):
     """The engine was there but did not start."""
 
 
 def engine_environment() -> Path:
     """The virtual environment of the engine, installed first where it is absent."""
     if os.environ.get("PREFIXSCOPE_ENGINE") == "off":
-        raise EngineUnavailable("PREFIXSCOPE_ENGINE=off")
+        raise EngineUnavailableError("PREFIXSCOPE_ENGINE=off")
     named = os.environ.get("PREFIXSCOPE_ENGINE_VENV")
     folder = Path(named) if named else REPOSITORY / ".cache" / "engine"
     if (folder / "bin" / "vllm").exists() and (named or (folder / "ready").exists()):
         return folder
     if named:
-        raise EngineUnavailable(f"PREFIXSCOPE_ENGINE_VENV={named} has no bin/vllm")
+        raise EngineUnavailableError(f"PREFIXSCOPE_ENGINE_VENV={named} has no bin/vllm")
     folder.parent.mkdir(parents=True, exist_ok=True)
     command = ["bash", str(HERE / "install.sh"), str(folder)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_DEADLINE_S, check=False)
     except subprocess.TimeoutExpired as error:
-        raise EngineUnavailable(f"the engine was not installed within {INSTALL_DEADLINE_S} s") from error
+        raise EngineUnavailableError(f"the engine was not installed within {INSTALL_DEADLINE_S} s") from error
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise EngineUnavailable(f"the engine could not be installed: {last}")
+        raise EngineUnavailableError(f"the engine could not be installed: {last}")
     return folder
 
 
@@ -75,7 +75,7 @@ def _run_with(environment: Path, script: str, *arguments: str) -> None:
     command = [str(environment / "bin" / "python"), str(HERE / script), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise EngineFailed(f"{script} failed: {done.stderr.strip()[-500:]}")
+        raise EngineFailedError(f"{script} failed: {done.stderr.strip()[-500:]}")
 
 
 def free_port() -> int:
@@ -88,7 +88,7 @@ def free_port() -> int:
 
 @dataclass(frozen=True)
 class EngineConfiguration:
-    """One way to start the server: options of `vllm serve`, environment variables, adapters "la" and "lb", KV events."""
+    """One way to start the server: options of `vllm serve`, environment variables, whether with adapters and events."""
 
     options: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -179,13 +179,13 @@ def _wait_until_ready(engine: RunningEngine, process: subprocess.Popen[bytes]) -
     while time.monotonic() < deadline:
         if process.poll() is not None:
             tail = engine.log.read_text(errors="replace")[-1500:]
-            raise EngineFailed(f"the engine ended with {process.returncode} before it was ready:\n{tail}")
+            raise EngineFailedError(f"the engine ended with {process.returncode} before it was ready:\n{tail}")
         try:
             with urllib.request.urlopen(engine.url + "/health", timeout=5):
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(1)
-    raise EngineFailed(f"the engine did not answer within {START_DEADLINE_S} s; its log is {engine.log}")
+    raise EngineFailedError(f"the engine did not answer within {START_DEADLINE_S} s; its log is {engine.log}")
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -115,7 +115,8 @@ def test_every_published_hash_is_derived_again(observed: Observed) -> None:
     stored = stored_blocks(observed.batches)
     assert stored > 50
     assert result.counts == {"equal": stored, "different": 0, "unexplained": 0, "parent_unknown": 0, "no_tokens": 0}
-    published = {keys for b in observed.batches for e in b.events if isinstance(e, BlockStored) for keys in e.extra_keys or ()}
+    events = [event for batch in observed.batches for event in batch.events if isinstance(event, BlockStored)]
+    published = {keys for event in events for keys in event.extra_keys or ()}
     assert {("red",), ("blue",), ("la",), ("lb",), ("la", "red"), None} <= published
 
 

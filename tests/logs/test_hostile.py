@@ -52,7 +52,7 @@ def mutated(dice: random.Random, data: bytes) -> bytes:
 def test_mutated_logs(tmp_path: Path, packer: Any) -> None:
     dice = random.Random(3)
     read = 0
-    for _ in range(500):
+    for _ in range(300):
         data = packer(mutated(dice, dice.choice(SEEDS)))
         if packer is not bytes:
             data = mutated(dice, data) if dice.random() < 0.5 else data
@@ -91,7 +91,7 @@ ROWS = st.dictionaries(
 
 
 @given(st.lists(ROWS, min_size=1, max_size=4), st.sampled_from(sorted(FORMATS)))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_any_json_under_any_format(rows: list[dict[str, Any]], name: str) -> None:
     data = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
     try:
@@ -109,7 +109,7 @@ def test_any_json_under_any_format(rows: list[dict[str, Any]], name: str) -> Non
 
 
 def test_a_bomb_is_read_in_pieces(tmp_path: Path) -> None:
-    bomb = gzip.compress(b'{"prompt": "a"}\n' + b" " * (64 << 20))
+    bomb = gzip.compress(b'{"prompt": "a"}\n' + b" " * (32 << 20))
     records, _ = read_bytes(tmp_path, bomb)
     assert len(records) == 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ from prefixscope.engines.wire import WIRES, Rendering
 from prefixscope.models.identity import IdentityRules
 from prefixscope.models.prompt import Made, PromptMaker, PromptRules
 from prefixscope.models.table import ModelEntry, ModelTable
+from prefixscope.models.tokenizer import LoadedModel, load_model
 from prefixscope.records import LoggedRequest, Source
+from tests.real_tokenizers import or_skip, tokenizer_folder
 
 RULES = IdentityRules(salt_key=b"test")
 
@@ -28,6 +30,12 @@ def _always(rendering: Rendering, engine: str | None) -> Rendering:
 def maker(*entries: ModelEntry, rendering: Rendering = "plain", **changes: Any) -> PromptMaker:
     rules = PromptRules(ModelTable.of(entries), RULES, WIRES, partial(_always, rendering))
     return PromptMaker(replace(rules, **changes))
+
+
+@cache
+def real_model(name: str) -> LoadedModel:
+    """A real tokenizer, loaded once for all tests; a skip where the registry does not answer."""
+    return load_model(ModelEntry("m", "m", str(or_skip(tokenizer_folder, name))))
 
 
 def model_folder(base: Path, template: str | None, into: Path) -> Path:

@@ -7,15 +7,15 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from prefixscope.models.parts import tiles
 from prefixscope.models.prompt import Made
-from prefixscope.models.table import ModelEntry
-from prefixscope.models.tokenizer import LoadedModel, load_model
+from prefixscope.models.tokenizer import LoadedModel
 from tests.models.conversations import CONVERSATIONS
-from tests.models.prompts import ids, logged, maker
-from tests.real_tokenizers import TOKENIZERS, or_skip, templates, tokenizer_folder
+from tests.models.prompts import ids, logged, maker, real_model
+from tests.real_tokenizers import TOKENIZERS, or_skip, templates
 
 pytestmark = pytest.mark.real_tokenizers
 NOW = datetime.datetime(2026, 3, 30, 10, 0, tzinfo=datetime.UTC)
@@ -82,7 +82,7 @@ def compare(model: LoadedModel, template: str | None, seen: Counter[str]) -> Non
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_own_and_paired_templates_token_for_token(name: str) -> None:
     sources = or_skip(templates)
-    model = load_model(ModelEntry("m", "m", str(or_skip(tokenizer_folder, name))))
+    model = real_model(name)
     seen: Counter[str] = Counter()
     if model.templates:
         compare(model, None, seen)
@@ -93,13 +93,11 @@ def test_own_and_paired_templates_token_for_token(name: str) -> None:
 
 def test_every_template_text_for_text() -> None:
     """All templates of the collection over one tokenizer: the text, which decides the ids."""
-    from transformers import AutoTokenizer
-
     from prefixscope.engines.wire import wire
     from prefixscope.models.clock import RequestClock
     from prefixscope.models.template import Unrenderable, render
 
-    tokenizer = AutoTokenizer.from_pretrained(or_skip(tokenizer_folder, "qwen3"))
+    tokenizer = real_model("qwen3").tokenizer
     seen: Counter[str] = Counter()
     for source in or_skip(templates).values():
         for body in CONVERSATIONS.values():
@@ -121,3 +119,24 @@ def test_every_template_text_for_text() -> None:
             assert text == expected
             seen["equal" if text is not None else "refused by both"] += 1
     assert seen["equal"] > 750 and sum(seen.values()) == 70 * len(CONVERSATIONS)
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_completion_prompts_and_answers(name: str) -> None:
+    """The engines' rule for bare prompts (special tokens unless the body says no), and an answer's ids behind it."""
+    model = real_model(name)
+    assert model.encoder.name == ("tokenizers" if name == "mistral_v3" else "fastokens")
+    making = maker(model.entry, rendering="vllm")
+    making.use(model)
+    for prompt, answer in (("Once upon a time", " there was rye."), ("a\n", "def f():\n\treturn 1"), ("x", "\n\ny")):
+        for special in (True, False):
+            body = {"prompt": prompt, "add_special_tokens": special} if not special else {"prompt": prompt}
+            made = making.make(logged(body, model="m", response=answer))
+            assert ids(made) == model.tokenizer.encode(prompt, add_special_tokens=special)
+        assert isinstance(made, Made) and made.prompt.text is not None
+        known = np.frombuffer(made.prompt.tokens, "<u4").tolist()
+        told = model.decode(made.prompt.tokens)
+        assert (prompt + answer).startswith(told) and len(told) > len(prompt)
+        assert len(known) == made.prompt.sequence_tokens
+        places = [model.char_of_token(prompt + answer, place) for place in range(len(known) + 1)]
+        assert places == sorted(places) and places[0] == 0

@@ -31,30 +31,35 @@ def test_the_contract_keys_are_there() -> None:
     report = document(samples.analyze_report(measured=samples.MEASURED, unexplained_tokens=5))
     assert report["schema"] == "prefixscope.report/1"
     assert report["command"] == "analyze"
-    for key in ["files", "formats", "tier", "requests_read", "requests_analyzed", "skipped", "warnings", "time_is_relative", "ties"]:
-        assert key in report["input"]
+    assert {
+        "files", "formats", "tier", "requests_read", "requests_analyzed", "skipped", "warnings", "time_is_relative",
+        "ties",
+    } <= set(report["input"])  # fmt: skip
     assert set(report["input"]["skipped"][0]) == {"file", "line", "reason", "count"}
-    contract = (
-        "requests prompt_tokens output_tokens stored_unique_tokens reusable_tokens ideal_prefill_tokens cached_tokens "
-        "prefill_tokens expected_cached_tokens expected_prefill_tokens token_hit_rate expected_token_hit_rate "
-        "second_half_token_hit_rate block_hit_rate mean_request_hit_rate losses"
-    )
-    assert set(contract.split()) <= set(report["totals"])
+    assert {
+        "requests", "prompt_tokens", "output_tokens", "stored_unique_tokens", "reusable_tokens", "ideal_prefill_tokens",
+        "cached_tokens", "prefill_tokens", "expected_cached_tokens", "expected_prefill_tokens", "token_hit_rate",
+        "expected_token_hit_rate", "second_half_token_hit_rate", "block_hit_rate", "mean_request_hit_rate", "losses",
+    } <= set(report["totals"])  # fmt: skip
     assert list(report["totals"]["losses"]) == [
         "last_token", "block_rounding", "engine_rule", "in_flight", "routing", "capacity"
     ]  # fmt: skip
     pool = report["pools"][0]
-    assert set(["pool", "models", "engine", "totals", "ladder", "block_sizes", "largest_block_size_with_reuse", "capacity"]) <= set(
-        pool
-    )
-    assert set(["name", "version", "block_size", "match_unit", "speculative", "assumed", "source"]) <= set(pool["engine"])
-    assert set(["rung", "cached_tokens", "token_hit_rate", "lost_tokens", "why"]) == set(pool["ladder"][0])
-    sizes = "block_size cached_tokens prefill_tokens token_hit_rate block_hit_rate unique_blocks wasted_slot_tokens"
-    assert set(sizes.split()) <= set(pool["block_sizes"][0])
-    assert set(["tokens", "requests", "saved_tokens", "preview"]) <= set(report["prefixes"][0])
-    assert set(["requests", "prompt_tokens", "cached_tokens", "predicted_cached_tokens", "source", "verdict"]) <= set(
-        report["measured"]
-    )
+    assert {
+        "pool", "models", "engine", "totals", "ladder", "block_sizes", "largest_block_size_with_reuse", "capacity"
+    } <= set(pool)  # fmt: skip
+    assert {
+        "name", "version", "block_size", "match_unit", "speculative", "assumed", "source"
+    } <= set(pool["engine"])  # fmt: skip
+    assert {"rung", "cached_tokens", "token_hit_rate", "lost_tokens", "why"} == set(pool["ladder"][0])
+    assert {
+        "block_size", "cached_tokens", "prefill_tokens", "token_hit_rate", "block_hit_rate", "unique_blocks",
+        "wasted_slot_tokens",
+    } <= set(pool["block_sizes"][0])  # fmt: skip
+    assert {"tokens", "requests", "saved_tokens", "preview"} <= set(report["prefixes"][0])
+    assert {
+        "requests", "prompt_tokens", "cached_tokens", "predicted_cached_tokens", "source", "verdict"
+    } <= set(report["measured"])  # fmt: skip
     assert report["measured"]["unexplained_tokens"] == 5
 
 

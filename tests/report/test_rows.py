@@ -28,7 +28,13 @@ ROWS: dict[str, Any] = {
     "extra_column": ["x", "y", "z"],
 }
 
-CONTRACT = ["row", "request_id", "time", "model", "namespace", "replica", "session_id", "tenant", "prompt_tokens", "output_tokens", "sequence_tokens", "shared_tokens", "shared_prompt_tokens", "reusable_tokens", "cached_tokens", "expected_cached_tokens", "prefill_tokens", "parent_row", "parent", "measured_cached_tokens", "loss_last_token", "loss_block_rounding", "loss_engine_rule", "loss_in_flight", "loss_routing", "loss_capacity", "break_cause", "break_candidate_row", "break_part", "first_different_token", "below_unit"]
+CONTRACT = [
+    "row", "request_id", "time", "model", "namespace", "replica", "session_id", "tenant", "prompt_tokens",
+    "output_tokens", "sequence_tokens", "shared_tokens", "shared_prompt_tokens", "reusable_tokens", "cached_tokens",
+    "expected_cached_tokens", "prefill_tokens", "parent_row", "parent", "measured_cached_tokens", "loss_last_token",
+    "loss_block_rounding", "loss_engine_rule", "loss_in_flight", "loss_routing", "loss_capacity", "break_cause",
+    "break_candidate_row", "break_part", "first_different_token", "below_unit",
+]  # fmt: skip
 
 
 def json_lines(rows: dict[str, Any]) -> list[dict[str, Any]]:

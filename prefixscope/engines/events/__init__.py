@@ -1,8 +1,8 @@
 """KV events of engines, recorded or live: decode, replay what was held, derive every hash again, compare with a log.
 
-    lines or ZMQ frames -> EventBatch -> cache_history    what was held when
-                                      -> rederive         is each hash what we would compute, and if not, why
-    RequestBlocks + CacheHistory      -> compare_requests which blocks of a request were stored, missing, removed when
+lines or ZMQ frames -> EventBatch -> cache_history    what was held when
+                                  -> rederive         is each hash what we would compute, and if not, why
+RequestBlocks + CacheHistory      -> compare_requests which blocks of a request were stored, missing, removed when
 """
 
 from prefixscope.engines.events.comparison import (

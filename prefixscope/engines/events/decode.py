@@ -10,7 +10,7 @@ import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -18,6 +18,8 @@ from prefixscope.engines.events.records import AllBlocksCleared, BlockRemoved, B
 from prefixscope.errors import FormatError, OptionError
 
 __all__ = ["batch_from_frames", "batch_from_object", "batch_to_line", "batches_from_lines"]
+
+Value = TypeVar("Value")
 
 STORED_FIELDS = (
     "block_hashes",
@@ -64,13 +66,30 @@ def _tokens(value: object) -> bytes:
 def _extra_keys(value: object) -> tuple[tuple[Any, ...] | None, ...] | None:
     if value is None:
         return None
-    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
-        raise ValueError("extra_keys is not a list")
+    if not isinstance(value, list) or not all(keys is None or isinstance(keys, list) for keys in value):
+        raise ValueError("extra_keys is not a list of lists")
     return tuple(None if keys is None else tuple(_frozen(key) for key in keys) for keys in value)
 
 
 def _frozen(key: Any) -> Any:
-    return tuple(key) if isinstance(key, list) else key
+    return tuple(_frozen(item) for item in key) if isinstance(key, list) else key
+
+
+def _optional(fields: Mapping[str, Any], name: str, kind: type[Value]) -> Value | None:
+    value = fields.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ValueError(f"{name} is {value!r}, not {'a number' if kind is int else 'a text'}")
+    return value
+
+
+def _lookahead(value: object) -> tuple[int, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(item, int) for item in value):
+        raise ValueError("lookahead_token_ids is not a list of token ids")
+    return tuple(value)
 
 
 def _stored(fields: Mapping[str, Any]) -> BlockStored:
@@ -86,14 +105,14 @@ def _stored(fields: Mapping[str, Any]) -> BlockStored:
         parent=None if parent is None else _hash(parent),
         tokens=_tokens(fields.get("token_ids")),
         block_size=block_size,
-        adapter_id=fields.get("lora_id"),
-        adapter_name=fields.get("lora_name"),
-        medium=fields.get("medium"),
+        adapter_id=_optional(fields, "lora_id", int),
+        adapter_name=_optional(fields, "lora_name", str),
+        medium=_optional(fields, "medium", str),
         extra_keys=_extra_keys(fields.get("extra_keys")),
-        group=fields.get("group_idx"),
-        salt=fields.get("cache_salt"),
-        session_id=fields.get("session_id"),
-        lookahead=tuple(fields.get("lookahead_token_ids") or ()),
+        group=_optional(fields, "group_idx", int),
+        salt=_optional(fields, "cache_salt", str),
+        session_id=_optional(fields, "session_id", str),
+        lookahead=_lookahead(fields.get("lookahead_token_ids")),
     )
 
 
@@ -123,7 +142,7 @@ def _events(values: object) -> tuple[tuple[BlockStored | BlockRemoved | AllBlock
             events.append(_stored(fields))
         elif kind == "BlockRemoved":
             hashes = _hashes(fields.get("block_hashes"))
-            events.append(BlockRemoved(hashes, fields.get("medium"), fields.get("group_idx")))
+            events.append(BlockRemoved(hashes, _optional(fields, "medium", str), _optional(fields, "group_idx", int)))
         elif kind == "AllBlocksCleared":
             events.append(AllBlocksCleared())
         else:
@@ -135,7 +154,10 @@ def _nanoseconds(seconds: object) -> int | None:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         return None
     # through the shortest decimal: multiplying the float would invent digits below its precision
-    return int(Decimal(repr(seconds)) * 1_000_000_000)
+    try:
+        return int(Decimal(repr(seconds)) * 1_000_000_000)
+    except (ArithmeticError, ValueError):  # NaN and infinity, which JSON readers let through
+        return None
 
 
 def batch_from_object(value: object, *, sequence: int | None = None, topic: str = "") -> EventBatch:
@@ -145,8 +167,8 @@ def batch_from_object(value: object, *, sequence: int | None = None, topic: str 
     """
     if isinstance(value, Mapping):
         rank = value.get("data_parallel_rank", value.get("attn_dp_rank"))
-        stated = value.get("seq")
-        sequence = stated if isinstance(stated, int) else sequence
+        stated = _optional(value, "seq", int)
+        sequence = sequence if stated is None else stated
         topic = str(value.get("topic") or topic)
         seconds, items = value.get("ts"), value.get("events")
     elif isinstance(value, Sequence) and not isinstance(value, str | bytes) and len(value) >= 2:
@@ -154,6 +176,10 @@ def batch_from_object(value: object, *, sequence: int | None = None, topic: str 
         rank = value[2] if len(value) > 2 else None
     else:
         raise ValueError("an event batch is a map, or a list of time, events and rank")
+    if sequence is not None and sequence < 0:
+        raise ValueError(f"messages are numbered from 0, not {sequence}")
+    if rank is not None and not isinstance(rank, int):
+        raise ValueError(f"the rank is {rank!r}, not a number")
     events, unknown = _events(items)
     return EventBatch(events, sequence, _nanoseconds(seconds), rank, topic, unknown)
 

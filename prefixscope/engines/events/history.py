@@ -198,4 +198,3 @@ def cache_history(batches: Iterable[EventBatch]) -> CacheHistory:
         removals_of_unknown=replay.removals_of_unknown,
         unknown_events=tuple(sorted(set(replay.unknown))),
     )
-

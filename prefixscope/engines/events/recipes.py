@@ -7,6 +7,7 @@ Events publish vLLM's extra keys without their tags, while the hash of 0.31 and 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -59,6 +60,7 @@ class StoredBlock:
     adapter_id: int | None
     salt: str | None
     media: tuple[Any, ...]
+    embeddings: tuple[Any, ...]
 
     @property
     def first(self) -> bool:
@@ -77,21 +79,33 @@ def blocks_of(event: BlockStored) -> Iterator[StoredBlock]:
         keys = list((event.extra_keys or ())[index] or ()) if index < len(event.extra_keys or ()) else []
         if event.adapter_name is not None and event.adapter_name in keys[:1]:
             keys.pop(0)
-        salt = event.salt
-        if parent is None and keys and isinstance(keys[-1], str):
-            salt = keys.pop()
+        tokens = event.tokens[index * width : (index + 1) * width]
+        media, salt, embeddings = _parted(keys, tokens) if parent is None else (keys, None, [])
         end = (index + 1) * event.block_size
         yield StoredBlock(
             hash=value,
             parent=parent,
-            tokens=event.tokens[index * width : (index + 1) * width],
+            tokens=tokens,
             following=(*ids[end:], *event.lookahead)[: len(event.lookahead)],
             adapter_name=event.adapter_name,
             adapter_id=event.adapter_id,
-            salt=salt,
-            media=tuple(keys),
+            salt=salt if event.salt is None else event.salt,
+            media=tuple(media),
+            embeddings=tuple(embeddings),
         )
         parent = value
+
+
+def _parted(keys: list[Any], tokens: bytes) -> tuple[list[Any], str | None, list[Any]]:
+    """Media, salt and prompt embeddings of a first block's published keys, which are in that order.
+
+    Media are (identifier, offset) pairs, the others single values; embedded tokens have the id 0. In versions that
+    published bare media identifiers the parts may be mistaken, but their order, which is all that counts, stays.
+    """
+    places = [place for place, key in enumerate(keys) if not isinstance(key, tuple)]
+    if not places or not isinstance(keys[places[0]], str) or (len(places) == 1 and not any(tokens)):
+        return keys, None, []
+    return keys[: places[0]], keys[places[0]], keys[places[0] + 1 :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +149,13 @@ class Recipe:
                 keys.append(("lora", vllm.separate_text(block.adapter_name or ""), vllm.separate_text(path)))
             elif form == "bare":
                 keys.append(block.adapter_id if block.adapter_name is None else block.adapter_name)
-        for item in block.media:
-            keys.append(_tagged_media(item) if self.media == "tagged" else item)
+        keys += [_tagged_media(item) if self.media == "tagged" else item for item in block.media]
         form, salt = self.salt
         salt = salt if salt is not None else block.salt
         if block.first and salt is not None and form != "absent":
             salt = vllm.separate_text(salt)
             keys.append(("cache_salt", salt) if form == "tagged" else salt)
+        keys += [_tagged_media(item) if self.media == "tagged" else item for item in block.embeddings]
         return tuple(keys) or None
 
 
@@ -149,7 +163,9 @@ def _tagged_media(item: Any) -> tuple[Any, ...]:
     """A published media or embedding key with its tag: (identifier, offset) pairs are media, single values digests."""
     if isinstance(item, tuple):
         return ("mm", *item)
-    return ("prompt_embeds", bytes.fromhex(item) if isinstance(item, str) else item)
+    if isinstance(item, str) and re.fullmatch(r"[0-9a-f]{64}", item):
+        item = bytes.fromhex(item)  # recordings write digests in hex
+    return ("prompt_embeds", item)
 
 
 def stated_recipe(settings: HashSettings, block: StoredBlock) -> Recipe:
@@ -178,7 +194,7 @@ def _choices(block: StoredBlock, stated: Recipe, others: Alternatives, parent: b
         salts = [("tagged", None), ("bare", None), ("absent", None)]
     if block.first:
         salts += [(form, salt) for salt in others.salts for form in ("tagged", "bare")]
-    media = ["tagged", "bare"] if block.media else []
+    media = ["tagged", "bare"] if block.media or block.embeddings else []
     stated_values = (stated.seed, stated.algorithm, stated.adapter, stated.salt, stated.media)
     found: tuple[list[Any], ...] = (seeds, algorithms, adapters, salts, media)
     return [

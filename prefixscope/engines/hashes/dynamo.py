@@ -50,9 +50,7 @@ def local_hashes(tokens: bytes, block_size: int, identity: KeyIdentity, eagle: b
     blocks = full_blocks(tokens, block_size, beyond=1 if eagle else 0)
     if not identity.media:
         return [hash_bytes(block, seed=seed) for _, block in blocks]
-    return [
-        hash_bytes(block + _media_words(identity, start, start + block_size), seed=seed) for start, block in blocks
-    ]
+    return [hash_bytes(block + _media_words(identity, start, start + block_size), seed=seed) for start, block in blocks]
 
 
 def sequence_hashes(local: list[int]) -> list[int]:

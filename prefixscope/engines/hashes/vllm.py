@@ -179,9 +179,7 @@ def extra_keys(identity: KeyIdentity, start: int, end: int, style: KeyStyle) -> 
     return tuple(keys) or None
 
 
-def block_hash(
-    algorithm: str, parent: bytes, ids: Sequence[int], extra: Extra, following: Sequence[int] = ()
-) -> bytes:
+def block_hash(algorithm: str, parent: bytes, ids: Sequence[int], extra: Extra, following: Sequence[int] = ()) -> bytes:
     """One link of the chain; `following` are the look-ahead tokens of vLLM 0.33 (kv_cache_utils.py:953-1022)."""
     if following:
         extra = (extra, *following)

@@ -76,8 +76,8 @@ def warnings_part(warnings: Iterable[Warned]) -> Iterator[RenderableType]:
 def _engine_details(report: AnalyzeReport, look: Look) -> Iterator[RenderableType]:
     if not report.totals.prompt_tokens:
         return
-    yield rates(report.totals)
     yield ladder(report, look)
+    yield rates(report.totals)
     if len(report.pools) > 1:
         yield pools_table(report)
     for pool in report.pools:

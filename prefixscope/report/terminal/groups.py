@@ -20,12 +20,18 @@ _MOST = 8
 
 
 def group_tables(groups: Sequence[Group], engine: str) -> Iterator[RenderableType]:
-    """One table per kind of group that has more than one member, the largest first; `engine` says whose share."""
+    """One table per kind of group with more than one member, the largest first; `engine` says whose share it is.
+
+    Sessions have a part of their own. A kind that divides the requests as one before it did tells nothing new.
+    """
     kinds: dict[str, list[Group]] = {}
     for group in groups:
         kinds.setdefault(group.by, []).append(group)
+    told = []
     for by, members in kinds.items():
-        if len(members) > 1:
+        division = sorted((group.requests, group.prompt_tokens, group.reusable_tokens) for group in members)
+        if len(members) > 1 and by != "session" and division not in told:
+            told.append(division)
             yield _table(by, sorted(members, key=lambda group: (-group.prompt_tokens, group.name or "")), engine)
 
 

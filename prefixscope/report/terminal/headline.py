@@ -42,7 +42,7 @@ def rates(totals: Totals) -> RenderableType:
     table.add_row(
         "of blocks",
         share(totals.block_hit_rate),
-        f"{of(totals.hit_blocks, totals.blocks, 'blocks')}; a partial last one counts",
+        f"{of(totals.hit_blocks, totals.blocks, 'blocks')}; partial ones count",
     )
     table.add_row("mean over requests", share(totals.mean_request_hit_rate), "of each request's hit blocks / blocks")
     table.add_row(
@@ -50,9 +50,7 @@ def rates(totals: Totals) -> RenderableType:
     )
     if totals.reusable_prompt_only_tokens != totals.reusable_tokens:
         only = totals.reusable_prompt_only_tokens
-        table.add_row(
-            "ideal, prompts only", percent(only, prompt), "generated answers reused in later turns not counted"
-        )
+        table.add_row("ideal, prompts only", percent(only, prompt), "reuse of generated answers not counted")
     return section("what the engine can reuse, by denominator", table)
 
 

@@ -19,8 +19,8 @@ def top_prefixes(prefixes: Sequence[Prefix], prompt_tokens: int, look: Look) -> 
     """A table of the prefixes that save most; None where nothing is shared."""
     if not prefixes:
         return None
-    several = len({prefix.namespace for prefix in prefixes}) > 1
     has_text = any(prefix.preview for prefix in prefixes)
+    several = len({prefix.namespace for prefix in prefixes}) > 1 and (look.is_wide or not has_text)
     names = [("namespace", "left")] if several else []
     texts = [("text where it goes on", "left")] if has_text else []
     table = plain_table(
@@ -28,7 +28,7 @@ def top_prefixes(prefixes: Sequence[Prefix], prompt_tokens: int, look: Look) -> 
     )
     room = max(look.width - 46, 12)
     name_room = room // 2 if has_text else room
-    text_room = room - name_room if several else room
+    text_room = room - name_room - 2 if several else room
     for prefix in prefixes:
         row = [count(prefix.tokens), count(prefix.requests), tokens(prefix.saved_tokens)]
         row.append(percent(prefix.saved_tokens, prompt_tokens))

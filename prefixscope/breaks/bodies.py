@@ -1,0 +1,202 @@
+"""Request bodies, kept small: every message once, in compressed pages, within a byte budget.
+
+Conversations send their history again with every turn, so a body is a path in a tree of messages: two bodies that
+begin with the same messages share that path, and comparing them is comparing numbers. What a message says is read
+back only where a prompt broke. Pages that were not needed for longest are dropped when the budget is spent; a body
+that needs a dropped page is gone, and the comparison with it is counted as not made.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import xxhash
+import zstandard
+
+from prefixscope.records import Json, LoggedRequest
+
+__all__ = ["DEFAULT_BUDGET", "NOTHING", "Body", "BodyStore"]
+
+DEFAULT_BUDGET = 256 << 20
+"""Bytes of compressed pages that are kept."""
+
+NOTHING = -1
+_PAGE = 1 << 18
+_OPEN_PAGES = 24
+_OPTIONS = (
+    "chat_template_kwargs", "reasoning_effort", "documents", "add_generation_prompt", "continue_final_message",
+    "add_special_tokens", "chat_template", "tool_choice", "echo",
+)  # fmt: skip
+"""Fields besides messages and tools that can reach a prompt; all others never do and are not kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What of a request can reach its prompt, by piece numbers: equal numbers are equal JSON text."""
+
+    messages: tuple[int, ...]
+    tools: int
+    options: int
+
+
+class BodyStore:
+    """Bodies by row, in the order they were added.
+
+    >>> store = BodyStore()
+    >>> request = LoggedRequest(Source("log", 1), "chat", {"messages": [{"role": "user", "content": "hi"}], "user": "x"})
+    >>> store.add(request), store.body(0).tools, store.value(store.body(0).messages[0])
+    (0, -1, {'role': 'user', 'content': 'hi'})
+    """
+
+    def __init__(self, budget: int = DEFAULT_BUDGET) -> None:
+        self._budget = budget
+        self._number_of: dict[bytes, int] = {}
+        self._place: array[int] = array("q")  # page << 40 | offset << 20 | length is not enough for long messages
+        self._length: array[int] = array("q")
+        self._pages: dict[int, bytes] = {}
+        self._kept_bytes = 0
+        self._current = bytearray()
+        self._page = 0
+        self._oldest = 0
+        self._open: OrderedDict[int, bytes] = OrderedDict()
+        self._up: array[int] = array("q", [NOTHING])
+        self._piece: array[int] = array("q", [NOTHING])
+        self._child: dict[int, int] = {}
+        self.node: array[int] = array("q")
+        self._tools: array[int] = array("q")
+        self._options: array[int] = array("q")
+        self._compress = zstandard.ZstdCompressor(level=3).compress
+        self._decompress = zstandard.ZstdDecompressor().decompress
+
+    def __len__(self) -> int:
+        return len(self.node)
+
+    def add(self, request: LoggedRequest) -> int:
+        """Keeps a body; gives its number. Prompts that are no messages keep their options only."""
+        body = request.body
+        node = 0
+        messages = body.get("messages") if request.kind == "chat" else None
+        for message in messages if isinstance(messages, list) else ():
+            node = self._below(node, self._intern(message))
+        self.node.append(node)
+        tools = body.get("tools") if request.kind == "chat" else None
+        self._tools.append(NOTHING if not tools else self._intern(tools))
+        options = {name: body[name] for name in _OPTIONS if body.get(name) is not None}
+        self._options.append(NOTHING if not options else self._intern(options))
+        return len(self.node) - 1
+
+    def body(self, number: int) -> Body:
+        """The piece numbers of a body."""
+        messages = []
+        node = self.node[number]
+        while node:
+            messages.append(self._piece[node])
+            node = self._up[node]
+        return Body(tuple(reversed(messages)), self._tools[number], self._options[number])
+
+    def tools(self, number: int) -> int:
+        """The piece of a body's tool list; NOTHING where it has none."""
+        return self._tools[number]
+
+    def above(self, node: int) -> int:
+        """The node of the same messages without the last one; 0 stands for no message at all."""
+        return self._up[node]
+
+    def piece_of(self, node: int) -> int:
+        """The piece of a node's last message."""
+        return self._piece[node]
+
+    def value(self, piece: int) -> Json:
+        """The JSON value of a piece, keys in logged order. Raises LookupError where its page was dropped."""
+        if piece == NOTHING:
+            return None
+        page, offset = divmod(self._place[piece], 1 << 32)
+        if page == self._page:
+            raw = bytes(self._current[offset : offset + self._length[piece]])
+        else:
+            raw = self._opened(page)[offset : offset + self._length[piece]]
+        return _loads(raw)
+
+    def holds(self, pieces: Sequence[int]) -> bool:
+        """Whether all these pieces can still be read."""
+        return all(piece == NOTHING or self._place[piece] >> 32 >= self._oldest for piece in pieces)
+
+    def _opened(self, page: int) -> bytes:
+        if page in self._open:
+            self._open.move_to_end(page)
+            return self._open[page]
+        if page not in self._pages:
+            raise LookupError(page)
+        opened = self._open[page] = self._decompress(self._pages[page])
+        if len(self._open) > _OPEN_PAGES:
+            self._open.popitem(last=False)
+        return opened
+
+    def _below(self, node: int, piece: int) -> int:
+        key = node << 32 | piece
+        child = self._child.get(key)
+        if child is None:
+            child = self._child[key] = len(self._up)
+            self._up.append(node)
+            self._piece.append(piece)
+        return child
+
+    def _intern(self, value: Json) -> int:
+        raw = _dumps(value)
+        digest = xxhash.xxh3_128_digest(raw)
+        piece = self._number_of.get(digest)
+        if piece is None:
+            piece = self._number_of[digest] = len(self._place)
+            self._place.append(0)
+            self._length.append(len(raw))
+            self._write(piece, raw)
+        elif self._place[piece] >> 32 < self._oldest + (self._page - self._oldest) // 4:
+            self._write(piece, raw)  # an old piece that is still in use moves to the young end
+        return piece
+
+    def _write(self, piece: int, raw: bytes) -> None:
+        self._place[piece] = self._page << 32 | len(self._current)
+        self._current += raw
+        if len(self._current) >= _PAGE:
+            self._close_page()
+
+    def _close_page(self) -> None:
+        compressed = self._compress(bytes(self._current))
+        self._pages[self._page] = compressed
+        self._kept_bytes += len(compressed)
+        self._current = bytearray()
+        self._page += 1
+        while self._kept_bytes > self._budget and self._oldest < self._page:
+            self._kept_bytes -= len(self._pages.pop(self._oldest))
+            self._open.pop(self._oldest, None)
+            self._oldest += 1
+
+
+def _dumps(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # a lone surrogate, or a number beyond 64 bits
+        return json.dumps(value, ensure_ascii=True).encode()
+
+
+def _loads(raw: bytes) -> Json:
+    try:
+        return orjson.loads(raw)
+    except ValueError:
+        return json.loads(raw)
+
+
+def body_of(values: Mapping[str, Json], messages: Sequence[Json], tools: Json) -> dict[str, Json]:
+    """A body as it would be logged, from its pieces.
+
+    >>> body_of({"echo": True}, [{"role": "user"}], None)
+    {'echo': True, 'messages': [{'role': 'user'}]}
+    """
+    body = {**values, "messages": list(messages)}
+    return body if tools is None else {**body, "tools": tools}
