@@ -48,6 +48,7 @@ class Body:
 class BodyStore:
     """Bodies by row, in the order they were added.
 
+    >>> from prefixscope.records import Source
     >>> store = BodyStore()
     >>> request = LoggedRequest(Source("log", 1), "chat", {"messages": [{"role": "user", "content": "hi"}], "user": "x"})
     >>> store.add(request), store.body(0).tools, store.value(store.body(0).messages[0])
@@ -57,7 +58,7 @@ class BodyStore:
     def __init__(self, budget: int = DEFAULT_BUDGET) -> None:
         self._budget = budget
         self._number_of: dict[bytes, int] = {}
-        self._place: array[int] = array("q")  # page << 40 | offset << 20 | length is not enough for long messages
+        self._place: array[int] = array("q")  # page << 32 | offset
         self._length: array[int] = array("q")
         self._pages: dict[int, bytes] = {}
         self._kept_bytes = 0

@@ -230,6 +230,8 @@ def _retention(groups: tuple[CacheGroup, ...], options: EngineOptions, rules: Vl
     if options.retention == "dense":
         return None
     unit = _alignment(groups) or 1
+    if options.retention and not any(group.kind in ("sliding_window", "mamba") for group in groups):
+        raise OptionError(f"--retention {options.retention}: has no effect on this model, and vLLM refuses it")
     if options.retention < 0 or options.retention % unit:
         raise OptionError(f"--retention {options.retention}: vLLM wants 0 or a multiple of {unit} tokens here")
     return options.retention

@@ -191,14 +191,16 @@ def judged(spec: str, python: Path | None, seeds: range) -> int:
     for number, groups in enumerate(MODELS):
         for retention in ("dense", 0, 64):
             for speculative in ("none", "eagle"):
-                if speculative == "eagle" and any(kind == "chunked_local" for kind, _, _ in groups):
+                if any(kind == "chunked_local" for kind, _, _ in groups) and (
+                    speculative == "eagle" or retention == 64
+                ):
                     continue  # the engine refuses this
                 for seed in seeds:
-                    budget = 70 if seed % 2 else None
+                    budget = 70 if (seed + number) % 2 else None
                     profile = profile_of(
                         groups, spec, retention=retention, speculative=speculative, max_batched_tokens=budget
                     )
-                    requests = conversations(seed=1000 * number + seed, count=100, skips=0.03)
+                    requests = conversations(seed=1000 * number + seed, count=80, skips=0.03)
                     profiles.append(profile)
                     traffic.append(requests)
                     scenarios.append(scenario(groups, requests, profile))
@@ -211,7 +213,7 @@ def judged(spec: str, python: Path | None, seeds: range) -> int:
 
 @needs_vllm
 def test_models_with_states_against_the_kv_cache_manager() -> None:
-    assert judged("vllm@0.32", None, range(2)) > 3000
+    assert judged("vllm@0.32", None, range(1)) > 2000
 
 
 @needs_vllm_033

@@ -230,7 +230,7 @@ def test_lmcache_chunks() -> None:
     answered = Asked(prompt, list(range(1000, 1400)))
     assert cached("lmcache", [Asked(prompt), Asked(prompt)]) == [0, 512]
     assert cached("lmcache", [Asked(prompt[:512]), Asked(prompt[:512])]) == [0, 511]
-    following = Asked(answered.sequence + [7, 8, 9])
+    following = Asked([*answered.sequence, 7, 8, 9])
     assert cached("lmcache", [answered, following]) == [0, 512]
     assert cached("lmcache", [answered, following], save_decode_cache=True) == [0, 768]
 

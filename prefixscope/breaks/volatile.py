@@ -1,0 +1,203 @@
+"""Clocks, dates and ids in text, recognised only where two texts really differ.
+
+A stretch counts as volatile when both sides have one of the same shape at the same place and the texts agree again
+behind it. A text that merely looks like a date, equal on both sides, is never looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["Volatile", "VolatileWalk", "common_chars", "volatile_walk"]
+
+VolatileKind = Literal["timestamp", "date", "volatile_id"]
+
+_MONTH = r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:t(?:ember)?)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)"
+_DAY = r"(?:Mon(?:day)?|Tue(?:s(?:day)?)?|Wed(?:nesday)?|Thu(?:r(?:s(?:day)?)?)?|Fri(?:day)?|Sat(?:urday)?|Sun(?:day)?)"
+_TIME = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?:\s?[AaPp]\.?[Mm]\b\.?)?"
+_ZONE = r"(?:\s?(?:Z\b|UTC\b|GMT\b|[+-]\d{2}:?\d{2}\b))?"
+_DATES = "|".join((
+    r"\d{4}-\d{1,2}-\d{1,2}",
+    r"\d{4}/\d{1,2}/\d{1,2}",
+    r"\d{1,2}/\d{1,2}/\d{2,4}",
+    r"\d{1,2}\.\d{1,2}\.(?:\d{4}|\d{2})?",
+    rf"\d{{1,2}}(?:st|nd|rd|th)?\.?[ -](?:of )?{_MONTH}\.?(?:,?[ -]\d{{2,4}})?",
+    rf"{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?",
+    rf"{_MONTH}\.? \d{{4}}",
+    r"\d{4}年\d{1,2}月\d{1,2}日",
+))  # fmt: skip
+_DATE = rf"(?:{_DAY}\.?,?\s)?(?:{_DATES})"
+_WHOLE = re.compile(
+    rf"(?P<timestamp>{_DATE}(?:[T_]|,?\s(?:at\s)?){_TIME}{_ZONE}(?:\s\d{{4}}\b)?|\b{_TIME}{_ZONE},?\s(?:on\s)?{_DATE}"
+    rf"|(?<![\d:]){_TIME}{_ZONE}"
+    r"|(?<![\w.])1[4-9]\d{8}(?:\.\d{1,9}|\d{3}|\d{6}|\d{9})?(?![\w])"
+    r"|\b\d{8}T\d{4,6}Z?\b"
+    r"|\b\d{1,2}\s?[AaPp]\.?[Mm]\b\.?"
+    r"|\b(?:\d+|an?|one|two|three) (?:second|minute|hour)s? ago\b)"
+    rf"|(?P<date>(?<![\w.]){_DATE}(?![\w:])|(?<![\w.])20[2-3]\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?!\w)"
+    rf"|\b{_DAY}\b|\b{_MONTH}\b)"
+    r"|(?P<volatile_id>\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b)",
+)
+_WORD = re.compile(r"[A-Za-z0-9_+/=\-]")
+_LABEL = re.compile(
+    r"(?:\b|_)(?:id|ids|uuid|guid|nonce|token|request|req|session|trace|span|hash|key|ref|reference|seed|salt|cch|run|job|"
+    r"ticket|build|version|correlation|checksum|digest|signature|call|turn|count|counter|number|no|nr)\b[\"'\s:=#>(\[\-]*$",
+    re.IGNORECASE,
+)
+_BEFORE, _AFTER = 48, 96
+ENOUGH = 12
+"""Characters that must agree behind a volatile stretch (or all there are)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Volatile:
+    """One stretch: new[new_start:new_end] against old[old_start:old_end]."""
+
+    kind: VolatileKind
+    new_start: int
+    new_end: int
+    old_start: int
+    old_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class VolatileWalk:
+    """The volatile stretches passed from the first difference on, and where the walk ended in both texts."""
+
+    stretches: tuple[Volatile, ...]
+    new_end: int
+    old_end: int
+    complete: bool
+
+    @property
+    def proven(self) -> bool:
+        """Whether the first difference is volatile and enough text agrees behind it."""
+        if not self.stretches:
+            return False
+        agreed = self.new_end - self.stretches[0].new_end
+        return self.complete or agreed >= ENOUGH
+
+
+def common_chars(one: str, other: str, at: int = 0, other_at: int = 0) -> int:
+    """Characters that one[at:] and other[other_at:] begin with alike.
+
+    >>> common_chars("abcd", "xxabzz", 0, 2)
+    2
+    """
+    most = min(len(one) - at, len(other) - other_at)
+    good, step = 0, 64
+    while good < most:
+        size = min(step, most - good)
+        if one[at + good : at + good + size] == other[other_at + good : other_at + good + size]:
+            good += size
+            step *= 2
+        elif size == 1:
+            break
+        else:
+            step = max(size // 2, 1)
+            most = good + size
+    return good
+
+
+def volatile_walk(new: str, old: str, most: int = 64) -> VolatileWalk:
+    """Walks both texts from their beginning over equal text and volatile stretches, to the first other difference.
+
+    >>> walked = volatile_walk("It is 20:37:52. You are", "It is 9:37:19. You are")
+    >>> walked.proven, walked.stretches[0].kind, walked.complete
+    (True, 'timestamp', True)
+    >>> volatile_walk("id 9f2c: a", "id 71ab: a").stretches[0].kind, volatile_walk("on 2 May", "on 2 May").proven
+    ('volatile_id', False)
+    """
+    at = other = 0
+    found: list[Volatile] = []
+    while True:
+        same = common_chars(new, old, at, other)
+        at, other = at + same, other + same
+        if at == len(new) and other == len(old):
+            return VolatileWalk(tuple(found), at, other, True)
+        if len(found) == most:
+            return VolatileWalk(tuple(found), at, other, False)
+        floor = found[-1].new_end if found else 0
+        stretch = _stretch(new, old, at, other, at - min(at - floor, same if found else at))
+        if stretch is None:
+            return VolatileWalk(tuple(found), at, other, False)
+        found.append(stretch)
+        at, other = stretch.new_end, stretch.old_end
+
+
+def _stretch(new: str, old: str, at: int, other: int, floor: int) -> Volatile | None:
+    """The volatile stretch that holds the first difference new[at] | old[other]; it begins at or before it."""
+    back = min(at - floor, _BEFORE)
+    ours = _match(new, at, at - back)
+    if ours is not None:
+        theirs = _match(old, other, other - back)
+        if theirs is not None and at - ours.start() == other - theirs.start():
+            kind = "timestamp" if "timestamp" in (ours.lastgroup, theirs.lastgroup) else ours.lastgroup
+            if _is_id_run(new, ours) and _is_id_run(old, theirs):
+                kind = "volatile_id"
+            return Volatile(kind, ours.start(), ours.end(), theirs.start(), theirs.end())  # type: ignore[arg-type]
+    return _id(new, old, at, other, floor)
+
+
+def _match(text: str, at: int, floor: int) -> re.Match[str] | None:
+    for match in _WHOLE.finditer(text, floor, at + _AFTER):
+        if match.start() <= at <= match.end() and (at < match.end() or text[at - 1].isalnum()):
+            return match
+        if match.start() > at:
+            return None
+    return None
+
+
+def _is_id_run(text: str, match: re.Match[str]) -> bool:
+    """Whether a clock-like stretch is only a piece of a longer word."""
+    before = text[match.start() - 1] if match.start() else " "
+    after = text[match.end()] if match.end() < len(text) else " "
+    return before.isalnum() or before == "_" or after.isalnum() or after == "_"
+
+
+def _id(new: str, old: str, at: int, other: int, floor: int) -> Volatile | None:
+    """An id, counter or nonce: a word with digits on one side at least, or any word behind a label such as `id:`."""
+    start = at
+    while start > floor and at - start < 200 and _WORD.match(new[start - 1]):
+        start -= 1
+    new_end, old_end = _word_end(new, at), _word_end(old, other)
+    old_start = other - (at - start)
+    ours, theirs = new[start:new_end], old[old_start:old_end]
+    if not ours or not theirs:
+        return None
+    labelled = _LABEL.search(new, max(0, start - 24), start) is not None
+    if not _like_ids(ours, theirs, labelled):
+        return None
+    return Volatile("volatile_id", start, new_end, old_start, old_end)
+
+
+def _word_end(text: str, at: int) -> int:
+    end = at
+    while end < len(text) and end - at < 400 and _WORD.match(text[end]):
+        end += 1
+    return end
+
+
+def _like_ids(ours: str, theirs: str, labelled: bool) -> bool:
+    digits = any(c.isdigit() for c in ours), any(c.isdigit() for c in theirs)
+    if all(digits):
+        return True
+    hexes = all(re.fullmatch(r"(?:[A-Za-z]+[_-])?[0-9a-fA-F]{4,}", word) for word in (ours, theirs))
+    if any(digits):
+        return hexes or labelled or (len(ours) == len(theirs) and len(ours) >= 8)
+    if labelled and min(len(ours), len(theirs)) >= 3:
+        return not (ours.islower() and theirs.islower() and _looks_like_word(ours) and _looks_like_word(theirs))
+    mixed = all(_mixed_case(word) and len(word) >= 10 for word in (ours, theirs))
+    return mixed
+
+
+def _looks_like_word(text: str) -> bool:
+    """Vowels at the rate of language: a nonce of random letters rarely has them."""
+    vowels = sum(character in "aeiouy" for character in text)
+    return 0.25 <= vowels / len(text) <= 0.65
+
+
+def _mixed_case(text: str) -> bool:
+    return text != text.lower() and text != text.upper() and text != text.capitalize()
