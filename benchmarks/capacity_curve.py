@@ -21,7 +21,7 @@ from prefixscope.engines.profile import EngineProfile
 from prefixscope.engines.rules import full_units
 from prefixscope.index.lineage import Lineage
 
-HEADER, FIRST_TURN, NEXT_TURN = 1024, 2048, 800
+HEADER, FIRST_TURN, NEXT_TURN = 1024, 2048, 900
 SIZES = (8, 16, 32, 48, 64, 128, 256, 512)
 
 
@@ -118,7 +118,6 @@ def main() -> None:
     eight = median_seconds(lambda: curves(friendly, SIZES), 3)
     print(f"{requests:,} requests, {int(friendly.sequence_tokens.sum()) // 16 / 1e6:.0f} M blocks of 16: "
           f"one size {one:.3f} s, eight sizes {eight:.3f} s ({eight / one:.1f} x)")  # fmt: skip
-    del friendly
     robin = round_robin(requests, requests // 10)
     worst = median_seconds(lambda: curves(robin, [16]))
     steps = reuse_distances(robin, [engine(16)])[0].steps / requests

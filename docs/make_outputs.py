@@ -35,7 +35,7 @@ def refreshed(page: str) -> str:
         lines = output_of(match[3]).splitlines()
         if match[2] and int(match[2]) < len(lines):
             lines = [*lines[: int(match[2])], "..."]
-        return match[1] + "\n".join(line.rstrip() for line in lines) + "\n" + match[4]
+        return match[1] + "\n".join(line.rstrip() for line in lines) + "\n" + match[5]
 
     return BLOCK.sub(renew, page)
 

@@ -181,6 +181,8 @@ def _word_end(text: str, at: int) -> int:
 
 
 def _like_ids(ours: str, theirs: str, labelled: bool) -> bool:
+    if ours.isdigit() and theirs.isdigit() and max(len(ours), len(theirs)) <= 2:
+        return labelled  # "3 tools" against "4 tools" is a change of text, "request 3" a counter
     digits = any(c.isdigit() for c in ours), any(c.isdigit() for c in theirs)
     if all(digits):
         return True
@@ -188,15 +190,14 @@ def _like_ids(ours: str, theirs: str, labelled: bool) -> bool:
     if any(digits):
         return hexes or labelled or (len(ours) == len(theirs) and len(ours) >= 8)
     if labelled and min(len(ours), len(theirs)) >= 3:
-        return not (ours.islower() and theirs.islower() and _looks_like_word(ours) and _looks_like_word(theirs))
-    mixed = all(_mixed_case(word) and len(word) >= 10 for word in (ours, theirs))
-    return mixed
+        return hexes or not (_looks_like_word(ours) and _looks_like_word(theirs))
+    return all(_mixed_case(word) and len(word) >= 10 for word in (ours, theirs))
 
 
 def _looks_like_word(text: str) -> bool:
-    """Vowels at the rate of language: a nonce of random letters rarely has them."""
-    vowels = sum(character in "aeiouy" for character in text)
-    return 0.25 <= vowels / len(text) <= 0.65
+    """Lower case, and vowels at the rate of language: a nonce of random letters rarely has both."""
+    vowels = sum(character in "aeiouy" for character in text.lower())
+    return text[1:] == text[1:].lower() and 0.25 <= vowels / len(text) <= 0.65
 
 
 def _mixed_case(text: str) -> bool:

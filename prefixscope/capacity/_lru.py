@@ -58,7 +58,7 @@ def walk(
     parent: Any, shared: Any, total: Any, granted: Any, grids: Any, start: Any, thief: Any, tree: Any, work: Any,
     again: Any, passed: Any, stack: Any, deepest: Any, row: Any, owner: Any, first: Any, count: Any,
 ) -> tuple[Any, Any, Any, Any, int, int]:  # fmt: skip
-    """Serves all requests; returns (row, owner, first, count, found, steps), the arrays grown where needed.
+    """Serves all requests in one loop, kept in one piece for the compiler; returns (row, owner, first, count, found, steps), the arrays grown where needed.
 
     `granted[t * K + k]` are the whole blocks the engine would match in an infinite cache. `grids` holds six numbers
     per grid, `tree` K Fenwick trees over requests side by side, `work` five scratch numbers per grid. `again` counts
@@ -186,13 +186,8 @@ def segments_of(
     """
     requests, sizes = len(parent), len(grids)
     granted = np.stack([np.asarray(column, np.int64) for column in granted_blocks], axis=1).reshape(-1)
-    rules = np.array(
-        [
-            (g.block_size, g.unit_blocks, g.drop_units, int(g.slot), int(g.copies), int(g.tail))
-            for g in grids
-        ],
-        np.int64,
-    ).reshape(-1)  # fmt: skip
+    numbers = [(g.block_size, g.unit_blocks, g.drop_units, g.slot, g.copies, g.tail) for g in grids]
+    rules = np.array(numbers, np.int64).reshape(-1)
     room = max(3 * requests, 16)
     lengths = [requests, requests, (requests + 1) * sizes, 5 * sizes, requests * sizes, requests + 1, requests + 1]
     state = [np.zeros(length, np.int64) for length in lengths]

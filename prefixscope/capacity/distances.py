@@ -28,7 +28,8 @@ class ReuseDistances:
 
     Segment i: `row[i]` finds `count[i]` match units that `owner[i]` used last (both rows of the lineage); the first
     at stack distance `first[i]` blocks, the next ones `unit_blocks` apart. `extra_*` are partly matched blocks. All
-    rows of the lineage are in, whatever their pool: capacities are blocks per replica of a pool.
+    rows of the lineage are in, whatever their pool: capacities are blocks per replica of a pool. `model` is `lru` also
+    where the engine's own terms were asked for and it has none (its memory is a tree, not a queue of blocks).
     """
 
     profile: EngineProfile
@@ -193,6 +194,8 @@ def _one(
     granted: Int64, shared: Int64,
 ) -> ReuseDistances:  # fmt: skip
     extra = _extras(profile, grid, segments, k, granted, shared)
+    if not (grid.slot or grid.copies or grid.tail):
+        model = "lru"
     first, count = segments.first[k], segments.count[k]
     return ReuseDistances(
         profile, model, lineage, grid.unit_blocks, segments.row, segments.owner, first, count, *extra, segments.steps
@@ -250,7 +253,7 @@ def _joined(
     }
     return ReuseDistances(
         profile=profile,
-        model=model,
+        model=parts[0].model if parts else model,
         lineage=lineage,
         unit_blocks=_grid(profile, model).unit_blocks,
         steps=sum(part.steps for part in parts),

@@ -139,6 +139,7 @@ class LineageBuilder:
     def _namespaces_by_first_row(self, codes: Int64) -> tuple[tuple[str, ...], Int64]:
         order, renumbered = _first_row_order(codes, len(self._identities))
         salts: dict[str, int] = {}
+        hidden: dict[str, dict[str, int]] = {}
         labels = []
         for code in order:
             identity = self._identities[code]
@@ -152,8 +153,9 @@ class LineageBuilder:
                 parts.append(f"salt {salts.setdefault(identity.salt, len(salts) + 1)}")
             for extra in identity.extra:
                 field, _, value = extra.partition("=")
-                hidden = f"{field} {salts.setdefault(extra, len(salts) + 1)}"
-                parts.append(hidden if field == "extra_key" else f"{field} {value}")
+                numbers = hidden.setdefault(field, {})
+                number = f"{field} {numbers.setdefault(value, len(numbers) + 1)}"
+                parts.append(number if field in ("extra_key", "media") else f"{field} {value}")
             labels.append(" · ".join(parts))
         return tuple(labels), renumbered
 

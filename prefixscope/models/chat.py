@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from prefixscope.models.clock import RequestClock
 from prefixscope.models.encode import without_surrogates
+from prefixscope.models.images import media_parts
 from prefixscope.models.table import ModelEntry
 from prefixscope.models.template import Rendering, RenderLimits, Unrenderable, content_format, render
 from prefixscope.models.tokenizer import LoadedModel
@@ -55,7 +56,7 @@ def render_chat(
         raise Unrenderable("no_prompt", "the request has no messages")
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         raise Unrenderable("bad_body", "messages is not a list of objects")
-    notes = _notes(body, messages)
+    notes = _notes(messages)
     source = _source(body, model, trust_request_template, notes)
     try:
         conversation = wire(body, source, content_format(source, rendering), entry.template_options)
@@ -69,6 +70,8 @@ def render_chat(
         return render(source, changed, model.special_tokens, clock, plain=plain, limit=limit)
 
     text, conversation = _render(again, conversation, rendering)
+    if rendering == "plain" and _prints_null(again, conversation, text):
+        notes.append("null_content_printed")
     if clock.asked:
         notes.append("template_prints_date" if request.time_ns is not None else "template_prints_fixed_date")
     text, replaced = without_surrogates(text)
@@ -94,14 +97,20 @@ def _source(body: Mapping[str, Json], model: LoadedModel, trusted: bool, notes: 
     return source
 
 
-def _notes(body: Mapping[str, Json], messages: list[dict[str, Json]]) -> list[str]:
-    for message in messages:
-        content = message.get("content")
-        for part in content if isinstance(content, list) else ():
-            kind = part.get("type", "text") if isinstance(part, dict) else "text"
-            if kind not in ("text", "input_text", "output_text", "refusal", "thinking", "reasoning", "tool_reference"):
-                return ["media_not_counted"]
-    return []
+def _notes(messages: list[dict[str, Json]]) -> list[str]:
+    return ["media_not_counted"] if any(True for _ in media_parts(messages)) else []
+
+
+def _prints_null(again: Callable[[Conversation], str], conversation: Conversation, text: str) -> bool:
+    """Whether the template prints a null content as the word None: a server that normalises renders another prompt."""
+    nulls = [message.get("content", "") is None for message in conversation.messages]
+    if not any(nulls) or "None" not in text:
+        return False
+    emptied = tuple(
+        {**message, "content": ""} if null else message
+        for message, null in zip(conversation.messages, nulls, strict=True)
+    )
+    return again(replace(conversation, messages=emptied)) != text
 
 
 def _split_continuation(conversation: Conversation, rendering: Rendering) -> tuple[Conversation, str]:

@@ -17,6 +17,7 @@ from typing import Any
 import xxhash
 
 from prefixscope.errors import OptionError
+from prefixscope.models.images import identity_of_media
 from prefixscope.models.table import ModelEntry
 from prefixscope.records import Identity, Json, LoggedRequest
 
@@ -98,6 +99,9 @@ def _extra(request: LoggedRequest, rules: IdentityRules) -> tuple[str, ...]:
         extra.append(f"extra_key={extra_key}")
     if rules.namespace_by is not None:
         extra.append(f"{rules.namespace_by}={_field(request, rules.namespace_by)}")
+    media = identity_of_media(request.body.get("messages")) if request.kind == "chat" else None
+    if media is not None:
+        extra.append(f"media={media}")
     if request.kind == "hashes":
         # ids of hashes and ids of tokens are different alphabets even where the numbers coincide
         extra.append(f"unit={request.unit}")

@@ -6,7 +6,7 @@ make usage lie or skip the cache (seen on vLLM), streaming and the temperature a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -38,12 +38,13 @@ _RETURNS_IDS = ("vllm", "vllm-ascend")
 class Scope:
     """What keeps one cold start apart from all others; a reset leaves every field empty.
 
-    `salt` and `extra_key` are put before the request's own, `first_block` are token ids put before the prompt.
+    `salt` and `extra_key` are put before the request's own. `first_block` gives the token ids to put before a prompt:
+    the same ones for prompts with the same first token, so that prompts that shared nothing still share nothing.
     """
 
     salt: str | None = None
     extra_key: str | None = None
-    first_block: bytes = b""
+    first_block: Callable[[bytes], bytes] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +90,12 @@ def build_call(
     """
     as_ids = send_as == "ids" or item.kind == "tokens"
     chat = item.kind == "chat" and not as_ids
-    tokens = scope.first_block + item.tokens
+    tokens = item.tokens if scope.first_block is None else scope.first_block(item.tokens) + item.tokens
     body: dict[str, Any] = {"model": item.model}
     if as_ids:
         body["prompt"] = ids_of(tokens)
     else:
-        assert not scope.first_block, "a first block can only be put before token ids"
+        assert scope.first_block is None, "a first block can only be put before token ids"
         body.update({name: value for name, value in item.body.items() if name not in _DROPPED and value is not None})
     _separate(body, item, scope)
     body["max_tokens"] = output_tokens

@@ -35,10 +35,13 @@ class NoResetError(Exception):
 
 
 class Controls:
-    """Makes prompts that share no prefix with the sample or with each other."""
+    """Makes prompts that share no prefix with the sample, with each other, or with those of another `run`.
 
-    def __init__(self, items: Sequence[ReplayItem], unit: int, *, as_ids: bool, seed: int = 0) -> None:
-        self._random = random.Random(f"control {seed}")
+    `run` must be new for every run: the same controls on a server that is still warm would be found again.
+    """
+
+    def __init__(self, items: Sequence[ReplayItem], unit: int, *, as_ids: bool, run: str) -> None:
+        self._random = random.Random(f"control {run}")
         known = {token for item in items for token in ids_of(item.tokens)}
         self._vocabulary = sorted(known if len(known) >= SHORTEST_CONTROL else known | set(range(256)))
         self._firsts = {item.tokens[:4] for item in items}
@@ -85,7 +88,14 @@ class Isolation:
         elif self.method == "extra_key":
             return Scope(extra_key=name)
         elif self.method == "first_block":
-            return Scope(first_block=self._controls.tokens(self._unit))
+            blocks: dict[bytes, bytes] = {}
+
+            def first_block(prompt: bytes) -> bytes:
+                if prompt[:4] not in blocks:
+                    blocks[prompt[:4]] = self._controls.tokens(self._unit)
+                return blocks[prompt[:4]]
+
+            return Scope(first_block=first_block)
         return Scope()
 
     async def _reset(self) -> None:
@@ -154,9 +164,8 @@ async def choose_isolation(
 async def _prove(isolation: Isolation, controls: Controls, *, as_ids: bool) -> tuple[ControlReading, ...]:
     again, other = controls.item(controls.shortest), controls.item(controls.shortest)
     first = await isolation.cold_start()
-    if not isolation.meter.by_counters:
-        # Whether answers tell their cached tokens at all; if not, the meter reads counters from the next call on.
-        await _ask(isolation, controls.item(controls.shortest), first, "", "zero", as_ids=as_ids)
+    # Whether answers tell their cached tokens at all; if not, the meter reads counters from the next call on.
+    await _ask(isolation, controls.item(controls.shortest), first, "", "zero", as_ids=as_ids)
     asked: list[tuple[ReplayItem, Scope, str, Literal["zero", "more_than_zero"]]] = [
         (again, first, "a prompt never sent before", "zero"),
         (again, first, "the same prompt again", "more_than_zero"),

@@ -71,7 +71,8 @@ async def _run(
     profile, assumed = profile_of(facts, options.engine, options.engine_options)
     engine = profile.name if facts.engine is None or options.engine else facts.engine
     as_ids = options.send_as or ("ids" if facts.accepts_ids else "body")
-    controls = Controls(items, profile.match_unit, as_ids=facts.accepts_ids, seed=options.seed)
+    run = f"{random.SystemRandom().randrange(16**12):012x}"
+    controls = Controls(items, profile.match_unit, as_ids=facts.accepts_ids, run=run)
     meter = Meter(client)
     isolation, proof = await choose_isolation(
         meter,
@@ -79,7 +80,7 @@ async def _run(
         engine,
         controls,
         profile.match_unit,
-        f"{random.SystemRandom().randrange(16**8):08x}",
+        run,
         options.isolation,
         prompts_may_change=as_ids == "ids",
     )

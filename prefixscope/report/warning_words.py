@@ -82,7 +82,14 @@ _PROMPTS: Mapping[str, WarningWords] = {
         "it was not used, as engines ignore it unless told to trust it; if yours does, these prompts differ",
     ),
     "media_not_counted": WarningWords(
-        "prompts hold images, audio or video", "their tokens are not known and not counted; token counts are too low"
+        "prompts hold images, audio or video",
+        "their tokens are not known and not counted, so token counts are too low; such requests share only with those "
+        "of the same media in the same order, so reuse is a lower bound",
+    ),
+    "null_content_printed": WarningWords(
+        "a message without content (null) is printed as the word None by this template",
+        "a server that drops null or makes it empty renders another prompt, and other tokens are shared",
+        "choose the rendering of your server (--render vllm, sglang or transformers)",
     ),
     "hash_ids_beyond_input": WarningWords(
         "a row has more hash ids than its input length needs", "the ids behind the input were taken as its output"

@@ -178,8 +178,10 @@ class _Run:
             yield prefilled, first
             yield (prefilled if finished == NO_TIME else finished), whole
         else:
-            yield from self._chunks(row, start, prefilled)
-            yield (start + 1 if finished == NO_TIME else finished), whole
+            last = start
+            for last, tokens in self._chunks(row, start, prefilled):
+                yield last, tokens
+            yield (max(last, prefilled) if finished == NO_TIME else finished), whole
 
     def _chunks(self, row: int, start: int, prefilled: int) -> Iterator[tuple[int, int]]:
         """The prompt as it is scheduled: at once, or chunk by chunk, evenly spread until the prefill ends."""

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from prefixscope.capacity.distances import reuse_distances
-from prefixscope.engines.profile import EngineProfile
-from prefixscope.engines.rules import token_granular
+from prefixscope.engines.rules import token_granular, whole_symbols
 from prefixscope.errors import OptionError
 from prefixscope.index.lineage import NO_TIME, Labels, Lineage
 from tests.capacity.logs import Request, chat_log, lineage_of, profile, random_log
@@ -171,6 +170,26 @@ def test_round_robin_sessions_take_few_steps() -> None:
     assert found.steps / len(lineage) < 20
 
 
+def test_random_returns_and_combs_take_few_steps() -> None:
+    rng = random.Random(1)
+    sessions, rows = 3000, 30_000
+    last, turn = [-1] * sessions, [0] * sessions
+    parent, shared, prompt = [], [], []
+    for row in range(rows):
+        s = rng.randrange(sessions)
+        parent.append(last[s] if turn[s] else row - 1)
+        shared.append(32 + 32 * turn[s] if turn[s] else 64 if row else 0)
+        prompt.append(64 + 32 * (turn[s] + 1))
+        last[s], turn[s] = row, turn[s] + 1
+    assert reuse_distances(Lineage.from_lengths(prompt, shared, parent), [profile(16)])[0].steps < 20 * rows
+    # A comb: row i shares i tokens with the one before, and teeth are asked for again from short to long.
+    teeth = 2000
+    parent = [*range(-1, teeth - 1), *range(teeth)]
+    shared = [*range(0, 16 * teeth, 16), *range(16, 16 * teeth + 16, 16)]
+    prompt = [16 * (i + 1) for i in range(teeth)] * 2
+    assert reuse_distances(Lineage.from_lengths(prompt, shared, parent), [profile(16)])[0].steps < 20 * 2 * teeth
+
+
 def test_replicas_have_their_own_memory() -> None:
     log = chat_log(random.Random(1), 60)
     names = [("a", "b", None)[i % 3] for i in range(len(log))]
@@ -203,9 +222,7 @@ def test_units_that_do_not_fit_blocks_are_refused() -> None:
         reuse_distances(Lineage.from_lengths([9], [0], [-1]), [profile(4, unit=6)])
 
 
-def test_hash_traces_count_the_partial_last_id(rule: EngineProfile | None = None) -> None:
-    from prefixscope.engines.rules import whole_symbols
-
+def test_hash_traces_count_the_partial_last_id() -> None:
     ids = profile(512, rule=whole_symbols, partial_reuse=True, recomputes_last_token=False, stores_output=False,
                   unhashed_first=False)  # fmt: skip
     lineage = Lineage.from_lengths([700, 700, 1100], [0, 700, 512], [-1, 0, 1], sequence_tokens=[710, 750, 1100])

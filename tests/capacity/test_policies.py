@@ -141,6 +141,19 @@ def test_lifetime_forgets_in_time() -> None:
     assert run_of("ttl", singles("aba"), 100, [0, 200, 300]) == [0, 0, 1]
 
 
+def test_lifetime_without_limit_is_a_point_of_the_lifetime_curve() -> None:
+    for seed in range(25):
+        rng = random.Random(seed)
+        log = random_log(rng, 50)
+        seconds = np.cumsum([rng.choice((0, 1, 4)) for _ in log])
+        lineage = lineage_of(log, time_ns=seconds.astype(np.int64) * 10**9)
+        for lifetime in (1, 5, 25):
+            engine = profile(2, lifetime_s=float(lifetime))
+            curve = reuse_distances(lineage, [engine])[0].lifetimes()
+            run = simulate_policy("ttl", lineage, engine, 10**6)
+            assert run.cached_tokens.sum() == curve.tokens_at(lifetime)
+
+
 def test_priority_keeps_what_several_continued() -> None:
     header = (1, 2, 3)
     prompts = [(*header, 10), (*header, 20), *[(c, c, c, c) for c in range(50, 56)], (*header, 30)]

@@ -75,14 +75,12 @@ def test_a_budget_smaller_than_the_prompt_on_a_running_engine() -> None:
     assert simulated(lineage, profile, max_batched_tokens=512).cached_tokens.tolist() == [0, 512]
 
 
-def test_chunks_are_spread_over_the_logged_prefill() -> None:
+@pytest.mark.parametrize(("start", "expected"), [(0, 100), (99, 100), (101, 200), (299, 300), (301, 400), (400, 400)])
+def test_chunks_are_spread_over_the_logged_prefill(start: int, expected: int) -> None:
     prompt = list(range(400))
-    start = [0, 99, 101, 399]
-    lineage = timed([Asked(prompt)] * 4, start, first=[400, NO_TIME, NO_TIME, NO_TIME])
-    found = simulated(lineage, resolve("vllm", EngineOptions(match_unit=10)), max_batched_tokens=100)
-    assert found.visible_tokens[:2].tolist() == [0, 100]
-    assert found.visible_tokens[2] == 200
-    assert found.visible_tokens[3] == 400
+    lineage = timed([Asked(prompt)] * 2, [0, start], first=[400, NO_TIME])
+    found = simulated(lineage, resolve("vllm"), max_batched_tokens=100)
+    assert found.visible_tokens.tolist() == [0, expected]
 
 
 def test_generated_tokens_are_visible_when_the_request_has_ended() -> None:

@@ -188,21 +188,25 @@ class Lifetime(LeastRecent):
 
     def begin(self, job: Job) -> list[int]:
         oldest = self.tree.now_ns - round(self.seconds * 1e9)
-        children = dict(self.tree.children)
-        gone: list[int] = []
+        gone: dict[int, None] = {}
+        fewer: dict[int, int] = {}
         while self.leaves:
             rank, key = self.leaves[0]
-            if self.rank.get(key) == rank and not children.get(key):
+            if self.rank.get(key) == rank and key not in gone and self._children(key, fewer) == 0:
                 if self.used_ns[key] >= oldest:
                     break
-                gone.append(key)
+                heapq.heappop(self.leaves)
+                gone[key] = None
                 above = self.tree.above[key]
-                if above >= 0:
-                    children[above] -= 1
-                    if not children[above]:
-                        heapq.heappush(self.leaves, (self.rank[above], above))
-            heapq.heappop(self.leaves)
-        return gone
+                fewer[above] = fewer.get(above, 0) + 1
+                if above >= 0 and self._children(above, fewer) == 0:
+                    heapq.heappush(self.leaves, (self.rank[above], above))
+            else:
+                heapq.heappop(self.leaves)
+        return list(gone)
+
+    def _children(self, key: int, fewer: dict[int, int]) -> int:
+        return self.tree.children.get(key, 0) - fewer.get(key, 0)
 
     def evicted(self, key: int) -> None:
         del self.used_ns[key]

@@ -1,0 +1,101 @@
+"""The capacity part of a report for one pool: exact points of the curve, and what to pick."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from prefixscope.capacity.curve import CurveModel, HitCurve
+from prefixscope.capacity.distances import ReuseDistances, memory_groups, stored_lineage
+from prefixscope.capacity.pick import Recommendation, RunningNeed, recommend
+from prefixscope.results import rate
+
+__all__ = ["CapacityPoint", "CapacitySummary", "point_at", "round_capacities", "summarize"]
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityPoint:
+    """One capacity in usable blocks per replica; `asked` where the user named it. Rates are None without prompts."""
+
+    blocks: int
+    bytes: int | None
+    cached_tokens: int
+    token_hit_rate: float | None
+    hit_blocks: int
+    block_hit_rate: float | None
+    asked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CapacitySummary:
+    """`unique_blocks`: different full blocks ever stored (in all replicas). `model`: what the curve is of.
+
+    `points` are exact; `largest_useful_blocks` is where the curve ends. `upper_bound`: see HitCurve.
+    """
+
+    model: CurveModel
+    block_size: int
+    block_bytes: int | None
+    unique_blocks: int
+    largest_useful_blocks: int
+    infinite_tokens: int
+    points: tuple[CapacityPoint, ...]
+    recommended: Recommendation
+    upper_bound: bool
+
+
+def summarize(
+    distances: ReuseDistances, running: RunningNeed, *, where: npt.NDArray[np.bool_] | None = None,
+    asked: Sequence[int] = (), block_bytes: int | None = None,
+) -> CapacitySummary:  # fmt: skip
+    """Points at round capacities and at those asked for (in blocks); the first asked is the user's size."""
+    curve = distances.curve(where)
+    picked = recommend(curve, running, block_bytes=block_bytes, at_blocks=asked[0] if asked else None)
+    wanted = {*round_capacities(curve.largest_useful_blocks), *asked}
+    wanted.update(blocks for _, blocks in picked.cache_blocks_by_share)
+    return CapacitySummary(
+        model=distances.model,
+        block_size=curve.block_size,
+        block_bytes=block_bytes,
+        unique_blocks=_unique_blocks(distances, where),
+        largest_useful_blocks=curve.largest_useful_blocks,
+        infinite_tokens=curve.infinite_tokens,
+        points=tuple(point_at(curve, blocks, block_bytes, blocks in asked) for blocks in sorted(wanted)),
+        recommended=picked,
+        upper_bound=curve.upper_bound,
+    )
+
+
+def point_at(curve: HitCurve, blocks: int, block_bytes: int | None = None, asked: bool = False) -> CapacityPoint:
+    """The exact value of the curve at one capacity."""
+    tokens, hits = curve.hits_at(blocks)
+    size = None if block_bytes is None else blocks * block_bytes
+    return CapacityPoint(
+        blocks, size, tokens, rate(tokens, curve.prompt_tokens), hits, rate(hits, curve.prompt_blocks), asked
+    )
+
+
+def round_capacities(largest: int) -> list[int]:
+    """1, 2, 5, 10, ... up to the first that is enough for everything, the last five decades only.
+
+    >>> round_capacities(300)
+    [1, 2, 5, 10, 20, 50, 100, 200, 500]
+    """
+    found = [1]
+    while found[-1] < largest:
+        digits = str(found[-1])
+        found.append(found[-1] * 5 // 2 if digits[0] == "2" else found[-1] * 2)
+    return found[-16:]
+
+
+def _unique_blocks(distances: ReuseDistances, where: npt.NDArray[np.bool_] | None) -> int:
+    block = distances.profile.block_size
+    total = 0
+    for rows, members in memory_groups(distances.lineage):
+        _, shared, kept = stored_lineage(members, distances.profile)
+        mine = slice(None) if where is None else where[rows]
+        total += int((kept // block - shared // block)[mine].sum())
+    return total
