@@ -11,12 +11,13 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "prefixscope"
 
-BASE = {"errors", "records", "results"}
+BASE = {"errors", "records", "results", "hash_results"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "__main__": {"cli"},
     "records": {"errors"},
     "results": {"errors", "records"},
+    "hash_results": {"errors", "records", "results"},
     "logs": BASE,
     "models": BASE,
     "index": BASE,

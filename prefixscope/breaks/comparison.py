@@ -224,7 +224,9 @@ class Comparison:
 
     @cached_property
     def place(self) -> Place:
-        """The part of the new prompt that holds the first differing character."""
+        """The part of the new prompt that holds the first differing character; `output` where the old one's answer is."""
+        if self.first >= self.old.prompt_tokens:
+            return Place("output", None if self.bodies is None else len(self.bodies[1].messages))
         if self.new.kind != "chat":
             return Place("message", 0)
         return self._structural() or self._rendered_place() or self._guessed()
@@ -260,6 +262,18 @@ class Comparison:
                     return self._message_place(part.index)
                 return Place(part.kind, part.index)
         return None
+
+    @cached_property
+    def neighbours(self) -> tuple[int | None, ...]:
+        """The messages between which the first difference lies, where it is the template's own text."""
+        new, old = self.new_rendered, self.old_rendered
+        if new is None or old is None:
+            return ()
+        at = common_chars(new.text, old.text)
+        messages = [part for part in new.parts if part.kind in ("message", "system")]
+        before = [part.index for part in messages if part.end_char <= at]
+        behind = [part.index for part in messages if part.start_char >= at]
+        return (*before[-1:], *behind[:1])
 
     def _guessed(self) -> Place:
         if self.tools is not None:

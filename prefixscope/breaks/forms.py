@@ -149,8 +149,7 @@ def segments(text: str) -> Iterator[list[str]]:
     """
     for pieces in (_MARKER.split(text), re.split(r"\n\s*\n", text), text.split("\n"), re.split(r"(?<=[.!?])\s+", text)):
         cut = [_NUMBERING.sub("", piece, count=1).strip() for piece in pieces]
-        if len(cut) > 1:
-            yield [piece for piece in cut if piece]
+        yield [piece for piece in cut if piece]
 
 
 def same_but_order(new: Sequence[str], old: Sequence[str], least: int = 2) -> bool:

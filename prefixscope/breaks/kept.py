@@ -15,7 +15,7 @@ __all__ = ["by_length", "is_branch", "same_turn_in_another_form"]
 
 _OUTSIDE = ("user", "tool", "function", "ipython", "observation")
 LONG_TURN = 200
-"""Characters from which on two turns that differ only in a clock or id are one text, not two questions."""
+"""Characters that must agree behind a clock or id before two turns are one text, not two questions."""
 RETURNS = 24
 """Characters of one message that make it a sign of the same conversation."""
 
@@ -33,8 +33,10 @@ def by_length(first: int, prompt_tokens: int, old_prompt: int, old_known: int) -
     return None
 
 
-def is_branch(comparison: Comparison, *, same_conversation: bool) -> bool:
+def is_branch(comparison: Comparison) -> bool:
     """Whether the histories are equal up to a new turn."""
+    if comparison.place.kind == "output":
+        return False
     if comparison.bodies is None:
         return _tail_differs(comparison)
     if comparison.tools is not None and comparison.place.kind in ("tools", "template"):
@@ -44,13 +46,15 @@ def is_branch(comparison: Comparison, *, same_conversation: bool) -> bool:
         return False
     new, old = changed
     at = comparison.equal_messages
-    if new.get("role") not in _OUTSIDE or comparison.place.kind not in ("message", "template"):
+    if new.get("role") not in _OUTSIDE:
         return False
-    if comparison.place.kind == "message" and comparison.place.index != at:
+    if comparison.place.kind == "template":
+        if at not in comparison.neighbours:
+            return False
+    elif comparison.place.kind != "message" or comparison.place.index != at:
         return False
     if _comes_back(comparison, at):
         return False
-    del same_conversation
     return new.get("role") != old.get("role") or not same_turn_in_another_form(comparison)
 
 
@@ -73,13 +77,9 @@ def same_turn_in_another_form(comparison: Comparison) -> bool:
         return True
     walked = volatile_walk(ours, theirs)
     if walked.proven:
-        passed = walked.new_end - sum(stretch.new_end - stretch.new_start for stretch in walked.stretches)
-        first = walked.stretches[0].new_start
-        if new.get("role") == "user":
-            agreed = passed - first
-            if agreed >= LONG_TURN or (walked.complete and passed >= LONG_TURN):
-                return True
-        elif walked.complete and passed >= RETURNS:
+        start = walked.stretches[0].new_start
+        agreed = walked.new_end - start - sum(one.new_end - one.new_start for one in walked.stretches)
+        if agreed >= LONG_TURN or (new.get("role") != "user" and walked.complete and start + agreed >= RETURNS):
             return True
     return reordered_text(ours, theirs)
 
@@ -98,4 +98,4 @@ def _tail_differs(comparison: Comparison) -> bool:
     """For prompts without messages: nothing much agrees behind the first difference."""
     rest = comparison.new.prompt_tokens - comparison.first
     agreed = sum(gap.agrees for gap in comparison.walk.gaps)
-    return agreed < max(32, rest // 4)
+    return agreed < max(16, rest // 4)

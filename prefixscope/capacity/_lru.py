@@ -58,7 +58,9 @@ def walk(
     parent: Any, shared: Any, total: Any, granted: Any, grids: Any, start: Any, thief: Any, tree: Any, work: Any,
     again: Any, passed: Any, stack: Any, deepest: Any, row: Any, owner: Any, first: Any, count: Any,
 ) -> tuple[Any, Any, Any, Any, int, int]:  # fmt: skip
-    """Serves all requests in one loop, kept in one piece for the compiler; returns (row, owner, first, count, found, steps), the arrays grown where needed.
+    """Serves all requests in one loop, kept in one piece for the compiler.
+
+    Returns (row, owner, first, count, found, steps), the arrays grown where needed.
 
     `granted[t * K + k]` are the whole blocks the engine would match in an infinite cache. `grids` holds six numbers
     per grid, `tree` K Fenwick trees over requests side by side, `work` five scratch numbers per grid. `again` counts

@@ -47,18 +47,25 @@ def _running(values: Int64) -> Int64:
     return sums
 
 
+def _sorted(values: Int64) -> Int64:
+    """Sorted distances; they are many and lie close together, so counting them is several times faster than sorting."""
+    if not len(values) or int(values.max()) > 4 * len(values):
+        return np.sort(values)
+    counts = np.bincount(values)
+    return np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+
+
 def ramps_of(first: Int64, count: Int64, stride: int) -> tuple[Ramps, ...]:
     """Ramps by residue of the distance modulo `stride`: within one residue class neighbours are one step apart."""
     classes = []
     for residue in range(stride):
         if stride == 1:
-            starts, ends = first.astype(np.int64), (first + count).astype(np.int64)
+            starts, ends = first, first + count
         else:
             mine = first % stride == residue
             starts = first[mine] // stride
             ends = starts + count[mine]
-        starts.sort()
-        ends.sort()
+        starts, ends = _sorted(starts), _sorted(ends)
         classes.append(Ramps(starts, _running(starts), ends, _running(ends)))
     return tuple(classes)
 
@@ -82,7 +89,8 @@ class HitCurve:
     """Cached tokens and hit blocks of some requests for every capacity in usable blocks (per replica).
 
     `unit_tokens` U tokens make a match unit of `unit_blocks` blocks. `prompt_tokens` and `prompt_blocks` (a partial
-    last block counts as one) are the denominators of the two rates. `upper_bound`: the engine keeps some states only at
+    last block counts as one) are the denominators of the two rates. A request longer than the memory leaves its head
+    there, as in a textbook; an engine would refuse it. `upper_bound`: the engine keeps some states only at
     some places, so a finite cache may give less than the curve says.
     """
 

@@ -101,8 +101,11 @@ def reuse_distances(
     """Distances for each profile (block size, match unit), in one walk where the profiles keep the same tokens.
 
     `engine` adds the blocks that can't be matched (partly filled, duplicates) as this engine keeps them; `lru` is the
-    textbook. Rows that don't read the cache take nothing and fill it. OptionError where the match unit and the block
-    size don't divide one another.
+    textbook. Against the pool simulator, the engine curve differs on up to 0.2 % of requests on pools that hold one or
+    two requests (where some are resent) and was not seen to differ on larger ones. With a unit dropped for
+    speculative decoding one pass can't know which of two copies a capacity keeps: 7 to 10 % of requests differ on such
+    tiny pools, and 0.6 % of the prompt tokens on one that holds seven of the longest requests. Rows that don't read
+    the cache take nothing and fill it. OptionError where match unit and block size don't divide one another.
     """
     found: list[list[ReuseDistances]] = [[] for _ in profiles]
     for rows, members in memory_groups(lineage, per_replica):
@@ -184,9 +187,7 @@ def _walk(
         inside = (tokens % grid.block_size > 0) & (whole < shared // grid.block_size)
         blocks.append(whole + inside if profile.match_unit < grid.block_size or _whole_symbol(profile) else whole)
     segments = segments_of(parent, shared, total, blocks, grids, compile_from)
-    return [
-        _one(lineage, profiles[k], model, grids[k], segments, k, granted[k], shared) for k in range(len(profiles))
-    ]
+    return [_one(lineage, profiles[k], model, grids[k], segments, k, granted[k], shared) for k in range(len(profiles))]
 
 
 def _one(
@@ -241,9 +242,7 @@ def _in_table(distances: ReuseDistances, rows: Int64, lineage: Lineage) -> Reuse
     )
 
 
-def _joined(
-    parts: list[ReuseDistances], profile: EngineProfile, model: CurveModel, lineage: Lineage
-) -> ReuseDistances:
+def _joined(parts: list[ReuseDistances], profile: EngineProfile, model: CurveModel, lineage: Lineage) -> ReuseDistances:
     if len(parts) == 1:
         return parts[0]
     columns = ("row", "owner", "first", "count", "extra_row", "extra_distance", "extra_tokens", "extra_blocks")

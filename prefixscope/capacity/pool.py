@@ -55,7 +55,12 @@ class PoolRun:
 def simulate_pool(
     lineage: Lineage, profile: EngineProfile, blocks: int, *, overlap: bool = False, per_replica: bool = True
 ) -> PoolRun:
-    """Runs every pool (each replica of it) with its own memory of `blocks` usable blocks."""
+    """Runs every pool (each replica of it) with its own memory of `blocks` usable blocks.
+
+    A request takes all its blocks, those of its answer too, when it starts, so nothing is preempted. Models with
+    several KV groups are run as one group whose hits the rule bounds: an upper bound. OptionError where the profile's
+    eviction has no simulation.
+    """
     if profile.eviction not in EVICTIONS:
         raise OptionError(f"{profile.name}: no simulation of its eviction ({profile.eviction})")
     cached = np.zeros(len(lineage), np.int64)

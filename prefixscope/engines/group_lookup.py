@@ -102,8 +102,8 @@ class GroupLookup:
         shift = 1 if self.eagle else 0
         for boundary in row.boundaries:
             last = boundary // self._alignment * self._alignment // self.block_size + shift
-            for index in range(max(first, last - self.needed_blocks(self.eagle)), min(end, last)):
-                self._states.mark(path, (index + 1) * self.block_size)
+            kept = range(max(first, last - self.needed_blocks(self.eagle)), min(end, last))
+            self._states.mark(path, [(index + 1) * self.block_size for index in kept])
 
     def _full(self, path: Path, limit: int, drop: bool) -> int:
         hit = min(limit, self._states.reach(path)) // self.block_size * self.block_size
@@ -141,12 +141,17 @@ class GroupLookup:
 
     def _store_states(self, path: Path, row: Stored) -> None:
         kept = {boundary // self._alignment * self._alignment for boundary in row.boundaries}
-        for end in row.state_ends:
-            if end > row.tokens or end % self.block_size:
-                continue
-            every = self._retention is None or (self._retention > 0 and end % self._retention == 0)
-            if every or end in kept:
-                self._states.mark(path, end)
+        retention = self._retention
+        self._states.mark(
+            path,
+            [
+                end
+                for end in row.state_ends
+                if end <= row.tokens
+                and end % self.block_size == 0
+                and (retention is None or (retention > 0 and end % retention == 0) or end in kept)
+            ],
+        )
 
 
 def _unique(indices: Iterable[int]) -> Iterator[int]:

@@ -6,8 +6,8 @@ depth. Rows that differ further on share it; rows that differ before it do not.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from prefixscope.index.topology import Topology
@@ -21,10 +21,6 @@ class Path:
 
     nodes: tuple[int, ...]
     depths: tuple[int, ...]
-
-    def covering(self, depth: int) -> int:
-        """The node whose edge holds the token before `depth` (0 < depth <= the leaf's depth)."""
-        return self.nodes[bisect_left(self.depths, depth)]
 
 
 def paths(tree: Topology) -> Iterator[Path]:
@@ -76,14 +72,21 @@ class GroupStates:
                 break
         return max(covered - self._ahead, 0)
 
-    def mark(self, path: Path, end: int) -> None:
-        """The block or state that ends at token `end` is kept, whatever the pattern says."""
-        if end <= 0 or not path.depths or end + self._ahead > path.depths[-1]:
-            return
-        kept = self._marks.setdefault(path.covering(end + self._ahead), [])
-        place = bisect_left(kept, end)
-        if place == len(kept) or kept[place] != end:
-            insort(kept, end)
+    def mark(self, path: Path, ends: Iterable[int]) -> None:
+        """The blocks or states that end at these tokens (ascending) are kept, whatever the pattern says."""
+        depths, ahead = path.depths, self._ahead
+        place = -1
+        for end in ends:
+            named = end + ahead
+            if end <= 0 or not depths or named > depths[-1]:
+                continue
+            if place < 0 or named > depths[place]:
+                place = bisect_left(depths, named)
+                kept = self._marks.setdefault(path.nodes[place], [])
+            if not kept or end > kept[-1]:
+                kept.append(end)
+            elif kept[(at := bisect_left(kept, end))] != end:
+                kept.insert(at, end)
 
     def marked(self, path: Path, limit: int) -> Iterator[int]:
         """The ends of the single marks on this path, at or below `limit`, from the deepest up."""

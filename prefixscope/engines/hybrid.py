@@ -113,11 +113,10 @@ class GroupCache:
                 boundaries.append(junction)
                 if group.eagle and self._grouping.keeps_below_junction:
                     boundaries.append(junction - group.block_size)
-            ends = self._state_ends(group.block_size, prompt_tokens, sequence_tokens, hit, junction)
-            row = Stored(
-                hit, self._cacheable(group, sequence_tokens), boundaries, ends if group.kind == "mamba" else ()
-            )
-            group.store(path, row)
+            ends: tuple[int, ...] = ()
+            if group.kind == "mamba":
+                ends = self._state_ends(group.block_size, prompt_tokens, sequence_tokens, hit, junction)
+            group.store(path, Stored(hit, self._cacheable(group, sequence_tokens), boundaries, ends))
 
     def _cacheable(self, group: GroupLookup, tokens: int) -> int:
         """Tokens of a row that a later hit of the whole model could use in this group."""

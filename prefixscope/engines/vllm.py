@@ -173,7 +173,7 @@ def vllm_rules(
         platform=options.platform or ("ascend" if name == "vllm-ascend" else "nvidia"),
         grouping=grouping,
         facts=FACTS,
-        assumed=(*assumed, *model.assumed, *_kept(grouping)),
+        assumed=(*assumed, *model.assumed, *_kept(model.groups, grouping)),
     )
 
 
@@ -195,10 +195,15 @@ def _model(options: EngineOptions, block_size: int) -> ModelGroups:
     return model_groups(options.model_config, block_size, layout)
 
 
-def _kept(grouping: Grouping | None) -> tuple[str, ...]:
+def _kept(groups: tuple[CacheGroup, ...], grouping: Grouping | None) -> tuple[str, ...]:
     """What a model with several groups keeps, in words."""
-    if grouping is None or all(group.kind in ("full", "chunked_local") for group in grouping.groups):
+    if all(group.kind in ("full", "chunked_local") for group in groups):
         return ()
+    if grouping is None:
+        return (
+            "with --match-unit every unit counts as kept: that this model keeps its sliding-window or recurrent states "
+            "only at some places is left out",
+        )
     kinds = ", ".join(dict.fromkeys(group.kind.replace("_", " ") for group in grouping.groups))
     if grouping.retention is None:
         kept = "every state"

@@ -11,7 +11,7 @@ FACTS = (
         "match rule",
         "full blocks only; at most the prompt without its last token: max(min(S, P-1) // U * U, 0)",
         "v1/core/kv_cache_manager.py: get_computed_blocks (max_cache_hit_length = num_tokens - 1)",
-        "0.11 to 0.33",
+        "0.11 to 0.33; seen running in 0.32",
         "seen running",
     ),
     Fact(
@@ -32,7 +32,7 @@ FACTS = (
         "speculative decoding, drop",
         "with EAGLE or MTP the last matched unit is given up, after matching",
         "v1/core/single_type_kv_cache_manager.py: drop_eagle_block",
-        "0.11 to 0.32; 0.33 with a KV connector or disable_lookahead_block_hashes",
+        "0.11 to 0.32 (run from 0.27 on); 0.33 with a KV connector or disable_lookahead_block_hashes",
         "function run",
     ),
     Fact(
@@ -112,7 +112,7 @@ FACTS = (
         "eviction",
         "least recently used, tail of a sequence first; freed blocks without a hash are reused before all others",
         "v1/core/block_pool.py; 400 requests on 32 blocks without a difference",
-        "0.27 to 0.33",
+        "0.27 to 0.33; seen running in 0.32",
         "seen running",
     ),
     Fact(

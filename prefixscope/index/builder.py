@@ -25,13 +25,16 @@ _LABELS = ("file", "model", "adapter", "session", "tenant", "replica")
 @dataclass(frozen=True, slots=True)
 class BuiltLineage:
     """The table, its tree and where each row's sequence ends in it; `ties` counts rows at the same instant as the row
-    before, `missing_times` those that took the previous row's time."""
+    before, `missing_times` those that took the previous row's time. `order` gives the position in which each row was
+    added, `identities` its identity."""
 
     lineage: Lineage
     tree: PrefixTree
     ends: tuple[Ends, ...]
     ties: int
     missing_times: int
+    order: Int64
+    identities: tuple[Identity, ...]
 
 
 class LineageBuilder:
@@ -120,6 +123,7 @@ class LineageBuilder:
             columns[name] = np.array(self._times[name], np.int64)[order]
         ids = np.empty(len(order), object)
         ids[:] = self._request_ids
+        identities = tuple(self._identities[code] for code in counts["namespace"].tolist())
         namespaces, counts["namespace"] = self._namespaces_by_first_row(counts["namespace"])
         pools, counts["pool"] = _by_first_row(counts["pool"], tuple(self._pools))
         columns.update(counts)
@@ -134,7 +138,7 @@ class LineageBuilder:
             pools=pools,
             provenance=provenance,
         )
-        return BuiltLineage(lineage, self.tree, ends, ties, missing)
+        return BuiltLineage(lineage, self.tree, ends, ties, missing, order, identities)
 
     def _namespaces_by_first_row(self, codes: Int64) -> tuple[tuple[str, ...], Int64]:
         order, renumbered = _first_row_order(codes, len(self._identities))
@@ -173,7 +177,8 @@ def _generated(request: LoggedRequest, prompt: Prompt) -> int:
     if request.output_token_ids is not None:
         return len(request.output_token_ids)
     counted = None if request.usage is None else request.usage.output_tokens
-    return counted if counted is not None else int(bool(request.response))
+    # With n > 1 usage counts all choices; a row carries the mean of one, as its sequence_tokens do.
+    return counted // prompt.n if counted is not None else int(bool(request.response))
 
 
 def _filled(times: Int64) -> tuple[Int64, int]:

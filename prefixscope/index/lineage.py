@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["NO_TIME", "OUTPUTS", "UNKNOWN", "Int64", "Labels", "Lineage", "Mask"]
+__all__ = ["NO_TIME", "OUTPUTS", "UNKNOWN", "BreakColumns", "Int64", "Labels", "Lineage", "Mask"]
 
 Int64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -62,6 +62,41 @@ class Labels:
 
 
 @dataclass(frozen=True, slots=True)
+class BreakColumns:
+    """Why each row could not share more, one entry per row (docs/breaks.md has the words).
+
+    `cause` and `part` are words; `candidate_row` is the row compared with, `first_different_token` the first token of
+    the prompt that differs from it (both UNKNOWN where nothing was compared). `place` is a hash of where it broke,
+    without what varies: equal cause, part kind and place are one fault. `lost_tokens` is the reuse that would exist
+    without the difference, `almost_tokens` equal text behind it that no prefix cache can use.
+    """
+
+    cause: Labels
+    part: Labels
+    detail: Labels
+    candidate_row: Int64
+    first_different_token: Int64
+    place: Int64
+    lost_tokens: Int64
+    almost_tokens: Int64
+
+    def where(self, mask: Mask) -> BreakColumns:
+        """The same for fewer rows. A candidate that is dropped is no longer known; causes stay as they were found."""
+        position = np.where(mask, np.cumsum(mask) - 1, UNKNOWN)
+        rows = self.candidate_row[mask]
+        return BreakColumns(
+            cause=self.cause.where(mask),
+            part=self.part.where(mask),
+            detail=self.detail.where(mask),
+            candidate_row=np.where(rows >= 0, position[rows], UNKNOWN),
+            first_different_token=self.first_different_token[mask],
+            place=self.place[mask],
+            lost_tokens=self.lost_tokens[mask],
+            almost_tokens=self.almost_tokens[mask],
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Lineage:
     """The table. Every array has one entry per row, rows are in (time, file position, line) order.
 
@@ -100,6 +135,10 @@ class Lineage:
     namespaces: tuple[str, ...] = ()
     pools: tuple[str, ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    shared_tokens_without_isolation: Int64 | None = None
+    """S if nothing kept rows of one base model apart (adapters, salts); None where that was not looked at."""
+    breaks: BreakColumns | None = None
+    """Why rows could not share more; None where the log was read without looking."""
 
     def __post_init__(self) -> None:
         assert (self.shared_tokens <= self.sequence_tokens).all()
@@ -127,6 +166,7 @@ class Lineage:
         columns["shared_tokens"] = stamps.shared_tokens
         columns["shared_prompt_tokens"] = stamps.shared_prompt_tokens
         columns["parent_row"] = stamps.parent_row
+        columns["shared_tokens_without_isolation"] = None  # of fewer rows it can't be told without the tokens
         return dataclasses.replace(self, **columns)
 
     def closed_subset(self, mask: Mask) -> Lineage:
@@ -147,7 +187,7 @@ class Lineage:
             value = getattr(self, column.name)
             if column.name == "parent_row":
                 continue
-            if isinstance(value, Labels):
+            if isinstance(value, Labels | BreakColumns):
                 columns[column.name] = value.where(mask)
             elif isinstance(value, np.ndarray):
                 columns[column.name] = value[mask]

@@ -3,6 +3,18 @@
 from __future__ import annotations
 
 from prefixscope.ingest.account import input_report
+from prefixscope.ingest.key_plan import HashOptions
+from prefixscope.ingest.keyed import HashReading, KeyedReading
 from prefixscope.ingest.pipeline import Ingested, IngestOptions, TextSource, ingest, model_table
 
-__all__ = ["IngestOptions", "Ingested", "TextSource", "ingest", "input_report", "model_table"]
+__all__ = [
+    "HashOptions",
+    "HashReading",
+    "IngestOptions",
+    "Ingested",
+    "KeyedReading",
+    "TextSource",
+    "ingest",
+    "input_report",
+    "model_table",
+]

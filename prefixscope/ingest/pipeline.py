@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from prefixscope.breaks.table import Breaks
 from prefixscope.engines.wire import RENDERINGS, WIRES, default_rendering
 from prefixscope.errors import GateFailed, InputError, OptionError, PrefixscopeError
 from prefixscope.index.builder import BuiltLineage, LineageBuilder
 from prefixscope.index.lineage import Lineage
 from prefixscope.ingest.account import input_report
+from prefixscope.ingest.breaks import BreakSearch, with_breaks
 from prefixscope.logs import Ledger, LogFile, ReadOptions, read_logs
 from prefixscope.logs.rows import EXCLUSIONS, Fault
 from prefixscope.models.encode import EncoderDisagreement
@@ -24,7 +26,7 @@ from prefixscope.models.template import Rendering, Unrenderable
 from prefixscope.records import LoggedRequest
 from prefixscope.results import InputReport
 
-__all__ = ["IngestOptions", "Ingested", "TextSource", "ingest", "model_table"]
+__all__ = ["IngestOptions", "Ingested", "TextSource", "ingest", "model_table", "nothing_left", "prompt_rules"]
 
 _REPORT_EVERY = 500
 _MESSAGES = 20
@@ -40,6 +42,7 @@ class IngestOptions:
     engine: str = "vllm"
     render: str | None = None
     namespace_by: str | None = None
+    breaks: bool = False
 
     def __post_init__(self) -> None:
         if self.render is not None and self.render not in RENDERINGS:
@@ -65,11 +68,13 @@ class TextSource:
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """A lineage with the account of its reading; `text` is None for a lineage that came from an index file."""
+    """A lineage with the account of its reading; `text` is None for a lineage that came from an index file, `breaks`
+    too, or where they were not looked for."""
 
     lineage: Lineage
     report: InputReport
     text: TextSource | None = None
+    breaks: Breaks | None = None
 
 
 def model_table(models: Sequence[str], models_file: str | None) -> ModelTable:
@@ -103,7 +108,7 @@ def ingest(files: Sequence[LogFile], options: IngestOptions, progress: Callable[
 def _ingest(
     files: Sequence[LogFile], options: IngestOptions, progress: Callable[[int], None], *, fast_encoder: bool
 ) -> Ingested:
-    maker = PromptMaker(_prompt_rules(options, fast_encoder))
+    maker = PromptMaker(prompt_rules(options, fast_encoder))
     reading = read_logs(files, options.read)
     run = _Run(options, maker, reading.ledger)
     for done, request in enumerate(reading, 1):
@@ -111,10 +116,12 @@ def _ingest(
         if done % _REPORT_EVERY == 0:
             progress(done)
     progress(reading.ledger.requests_read)
-    return run.finish()
+    return run.finish(progress)
 
 
-def _prompt_rules(options: IngestOptions, fast_encoder: bool) -> PromptRules:
+def prompt_rules(options: IngestOptions, fast_encoder: bool) -> PromptRules:
+    """How prompts are made in a run with these options."""
+
     def rendering_of(engine: str | None) -> Rendering:
         if options.render is not None:
             return next(rendering for rendering in RENDERINGS if rendering == options.render)
@@ -142,6 +149,7 @@ class _Run:
         self.unresolved: Counter[str | None] = Counter()
         self.tokenizers: dict[str, set[str]] = {}
         self.templates: dict[str, set[str]] = {}
+        self.search = BreakSearch(maker) if options.breaks else None
 
     def take(self, request: LoggedRequest) -> None:
         made = self.maker.make(request)
@@ -159,6 +167,8 @@ class _Run:
             self._skip(request, "lengths_only")
             return
         self.builder.add(request, made.prompt)
+        if self.search is not None:
+            self.search.note(request, made.prompt)
 
     def _refuse(self, request: LoggedRequest, outcome: Unrenderable) -> None:
         if outcome.reason == "no_model":
@@ -176,16 +186,22 @@ class _Run:
     def _skip(self, request: LoggedRequest, reason: str) -> None:
         self.ledger.note(request.source.file, Fault(request.source.line, reason, "skip"))
 
-    def finish(self) -> Ingested:
+    def finish(self, progress: Callable[[int], None]) -> Ingested:
         if self.unresolved:
             raise unresolved_error(self.unresolved)
         if not len(self.builder):
-            raise InputError(_nothing_left(self.ledger))
+            raise InputError(nothing_left(self.ledger))
         provenance = self._provenance()
         built = self.builder.finish(provenance)
         provenance["input"] = self._input(built)
-        models = {name or "": self._model_of(name) for name in (*built.lineage.model.names, None)}
-        return Ingested(built.lineage, input_report(built.lineage), TextSource(built, models))
+        breaks = self._find_breaks(built, progress)
+        lineage = built.lineage if breaks is None else with_breaks(built.lineage, breaks)
+        built = replace(built, lineage=lineage)
+        models = {name or "": self._model_of(name) for name in (*lineage.model.names, None)}
+        return Ingested(lineage, input_report(lineage), TextSource(built, models), breaks)
+
+    def _find_breaks(self, built: BuiltLineage, progress: Callable[[int], None]) -> Breaks | None:
+        return None if self.search is None else self.search.find(built, self._model_of, progress)
 
     def _model_of(self, name: str | None) -> Any:
         entry = self.options.table.resolve(name)
@@ -235,7 +251,8 @@ class _Run:
         }
 
 
-def _nothing_left(ledger: Ledger) -> str:
+def nothing_left(ledger: Ledger) -> str:
+    """Why no request of a log can be used."""
     counts = ", ".join(f"{count} {reason}" for reason, count in ledger.skipped_counts.items())
     files = ", ".join(ledger.formats)
     if "lengths_only" in ledger.skipped_counts:

@@ -1,4 +1,4 @@
-"""A chat request as text and ids: wire conversion, template choice, rendering, encoding."""
+"""A chat request as text and ids: wire conversion, template choice, rendering, and then encoding."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from prefixscope.models.clock import RequestClock
 from prefixscope.models.encode import without_surrogates
 from prefixscope.models.images import media_parts
+from prefixscope.models.repeats import PromptText, Repeats, conversation_key
 from prefixscope.models.table import ModelEntry
 from prefixscope.models.template import Rendering, RenderLimits, Unrenderable, content_format, render
 from prefixscope.models.tokenizer import LoadedModel
@@ -29,14 +30,24 @@ class RenderedChat:
     `appended` is the end of `text` that the server tokenises on its own behind the rendered prompt.
     """
 
-    text: str
-    ids: bytes
+    prompt: PromptText
     source: str
     conversation: Conversation
     again: Callable[[Conversation], str]
     appended: str = ""
-    replaced_surrogates: int = 0
+    add_special_tokens: bool = False
     notes: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The rendered prompt with what is appended to it."""
+        return self.prompt.text + self.appended
+
+    def ids(self, model: LoadedModel) -> bytes:
+        """The ids of the text; equal prompts are encoded once."""
+        if self.prompt.ids is None:
+            self.prompt.ids = model.encoder.encode(self.prompt.text, self.add_special_tokens)
+        return self.prompt.ids + _appended_ids(model, self.appended) if self.appended else self.prompt.ids
 
 
 def render_chat(
@@ -48,8 +59,9 @@ def render_chat(
     *,
     trust_request_template: bool,
     limit: RenderLimits,
+    repeats: Repeats,
 ) -> RenderedChat:
-    """Renders and encodes as a server of that kind does. Raises Unrenderable."""
+    """Renders as a server of that kind does. Raises Unrenderable."""
     body = request.body
     messages = body.get("messages")
     if not messages:
@@ -69,17 +81,19 @@ def render_chat(
         plain = rendering == "plain"
         return render(source, changed, model.special_tokens, clock, plain=plain, limit=limit)
 
-    text, conversation = _render(again, conversation, rendering)
-    if rendering == "plain" and _prints_null(again, conversation, text):
-        notes.append("null_content_printed")
-    if clock.asked:
-        notes.append("template_prints_date" if request.time_ns is not None else "template_prints_fixed_date")
-    text, replaced = without_surrogates(text)
-    ids = model.encoder.encode(text, rendering == "vllm" and body.get("add_special_tokens") is True)
-    if appended:
-        ids += _appended_ids(model, appended)
+    special = rendering == "vllm" and body.get("add_special_tokens") is True
+    key = conversation_key(conversation, id(model), source, rendering, special)
+    prompt = repeats.get(key)
+    if prompt is None:
+        prompt = _rendered(again, conversation, rendering)
+        if clock.asked:
+            notes.append("template_prints_date" if request.time_ns is not None else "template_prints_fixed_date")
+        else:
+            repeats.put(key, prompt)
+    if prompt.bare_tools:
+        conversation = _with_bare_tools(conversation)
     return RenderedChat(
-        text + appended, ids, source, conversation, again, appended, replaced, tuple(dict.fromkeys(notes))
+        prompt, source, conversation, again, appended, special, tuple(dict.fromkeys((*notes, *prompt.notes)))
     )
 
 
@@ -126,20 +140,27 @@ def _split_continuation(conversation: Conversation, rendering: Rendering) -> tup
     return rest, without_surrogates(str(last["content"]))[0]
 
 
-def _render(
-    again: Callable[[Conversation], str], conversation: Conversation, rendering: Rendering
-) -> tuple[str, Conversation]:
+def _rendered(again: Callable[[Conversation], str], conversation: Conversation, rendering: Rendering) -> PromptText:
     if not conversation.messages:
         raise Unrenderable("refused", "no message is left before the one to be continued")
+    bare_tools = False
     try:
-        return again(conversation), conversation
+        text = again(conversation)
     except Unrenderable:
         if rendering != "sglang" or not conversation.tools:
             raise
         # SGLang tries once more with bare functions (serving_chat.py:_apply_jinja_template, 0.5.23)
-        bare = tuple(tool.get("function", tool) if isinstance(tool, dict) else tool for tool in conversation.tools)
-        flat = replace(conversation, tools=bare)
-        return again(flat), flat
+        text, bare_tools = again(_with_bare_tools(conversation)), True
+    printed = rendering == "plain" and _prints_null(again, conversation, text)
+    text, replaced = without_surrogates(text)
+    return PromptText(text, replaced, bare_tools, ("null_content_printed",) if printed else ())
+
+
+def _with_bare_tools(conversation: Conversation) -> Conversation:
+    tools = conversation.tools or ()
+    return replace(
+        conversation, tools=tuple(tool.get("function", tool) if isinstance(tool, dict) else tool for tool in tools)
+    )
 
 
 def _appended_ids(model: LoadedModel, appended: str) -> bytes:

@@ -2,21 +2,36 @@
 
 fastokens is built from the serialised backend (never from the file: transformers rebuilds some backends, and the ids
 differ), and `tokenizers` stays its judge: the first texts are all compared, then a seeded sample. One difference ends
-its use for the rest of the run.
+its use for the rest of the run. Where fastokens refuses a tokenizer, `tokenizers` itself serves with a memory of the
+stretches between special tokens (see segments.py), under the same judge.
 """
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
 import xxhash
 
-__all__ = ["CheckedEncoder", "Encoder", "EncoderDisagreement", "SlowEncoder", "TokenizersEncoder", "encoder_for"]
+__all__ = [
+    "CheckedEncoder",
+    "Encoder",
+    "EncoderDisagreement",
+    "LateEncoder",
+    "SlowEncoder",
+    "TokenizersEncoder",
+    "encoder_for",
+    "ids_to_bytes",
+    "without_surrogates",
+]
 
 ALWAYS_CHECKED = 64
-CHECKED_ONE_IN = 256
+CHECKED_ONE_IN = 512
+BUILD_AFTER_CHARACTERS = 1 << 18
+"""A fast engine takes about a second to build: shorter logs are encoded before it would be ready."""
 _SEED = 20261
 
 
@@ -34,8 +49,10 @@ class Encoder(Protocol):
 class EncoderDisagreement(Exception):  # noqa: N818 - a signal to start over, not a user error
     """The fast engine gave other ids than `tokenizers`, after texts that nobody compared.
 
-    The encoder has already fallen back; ids made before must be made again.
+    The encoder has already fallen back; ids made before must be made again. `location` names the model's tokenizer.
     """
+
+    location: str | None = None
 
 
 def ids_to_bytes(ids: list[int]) -> bytes:
@@ -71,7 +88,7 @@ class SlowEncoder:
 
 
 class CheckedEncoder:
-    """A fast engine under a judge: compares the first 64 texts and then about one in 256, chosen by their hash.
+    """A fast engine under a judge: compares the first 64 texts and then about one in 512, chosen by their hash.
 
     `unchecked` counts texts whose ids only the fast engine saw. On a difference the judge serves the rest of the run;
     if unchecked ids are out, `EncoderDisagreement` is raised once, so that the caller can make them again.
@@ -107,12 +124,91 @@ class CheckedEncoder:
         right = self._judge.encode(text, add_special_tokens)
         return right if right == ids else self._fall_back(right)
 
+    def prove(self, text: str, add_special_tokens: bool, right: bytes) -> None:
+        """Counts a text whose ids the judge gave already as one of the first, and compares them."""
+        if self._fast is None:
+            return
+        self._seen += 1
+        self.checked += 1
+        try:
+            same = self._fast.encode(text, add_special_tokens) == right
+        except Exception:
+            same = False
+        if not same:
+            self._fall_back(right)
+
     def _fall_back(self, right: bytes) -> bytes:
         self._fast = None
         self.disagreed = True
         if self.unchecked:
             raise EncoderDisagreement(f"{self._fast_name} and {self._judge.name} differ")
         return right
+
+
+class LateEncoder:
+    """The judge alone for the first texts; a fast engine, built in the background, once there is enough to encode.
+
+    `waiting` tells that the engine is being built and that it is better to come back than to wait. Which texts the
+    judge encodes, and so `name`, depends on the texts alone and not on how long the building takes.
+    """
+
+    def __init__(self, judge: Encoder, build: Callable[[], Encoder]) -> None:
+        self._judge = judge
+        self._build = build
+        self._thread: threading.Thread | None = None
+        self._built: Encoder | None = None
+        self._engine: Encoder | None = None
+        self._early: list[tuple[str, bool, bytes]] = []
+        self._characters = 0
+
+    @property
+    def name(self) -> str:
+        return (self._engine or self._judge).name
+
+    @property
+    def disagreed(self) -> bool:
+        """Whether the fast engine was dropped."""
+        return isinstance(self._engine, CheckedEncoder) and self._engine.disagreed
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the next text has to wait for the engine."""
+        return self._due and self._thread is not None and self._thread.is_alive()
+
+    @property
+    def _due(self) -> bool:
+        return self._engine is None and self._thread is not None and len(self._early) >= ALWAYS_CHECKED
+
+    def encode(self, text: str, add_special_tokens: bool) -> bytes:
+        if self._due:
+            self._engine = self._proved_engine()
+        if self._engine is not None:
+            return self._engine.encode(text, add_special_tokens)
+        ids = self._judge.encode(text, add_special_tokens)
+        if len(self._early) < ALWAYS_CHECKED:
+            self._early.append((text, add_special_tokens, ids))
+        self._characters += len(text)
+        if self._thread is None and self._characters >= BUILD_AFTER_CHARACTERS:
+            self._thread = threading.Thread(target=self._build_it, name="build a fast tokenizer", daemon=True)
+            self._thread.start()
+        return ids
+
+    def _build_it(self) -> None:
+        # whatever goes wrong while a foreign engine is built: the judge can do without it
+        with contextlib.suppress(Exception):
+            self._built = self._build()
+
+    def _proved_engine(self) -> Encoder:
+        """The fast engine after it gave the same ids for the first texts, else the judge."""
+        assert self._thread is not None
+        self._thread.join()
+        early, self._early = self._early, []
+        if self._built is None:
+            return self._judge
+        checked = CheckedEncoder(self._built, self._judge)
+        for text, add_special_tokens, ids in early:
+            checked.prove(text, add_special_tokens, ids)
+        return checked
 
 
 def _hash(text: str) -> int:
@@ -124,30 +220,39 @@ class _FlatEncoder:
 
     name = "fastokens"
 
-    def __init__(self, encode_batch_flat: Callable[..., tuple[bytes, bytes]]) -> None:
-        self._encode = encode_batch_flat
+    def __init__(self, serialised: str) -> None:
+        import fastokens
+
+        self._encode = fastokens.Tokenizer.from_json_str(serialised).encode_batch_flat
 
     def encode(self, text: str, add_special_tokens: bool) -> bytes:
         return bytes(self._encode([text], add_special_tokens=add_special_tokens)[0])
 
 
-def encoder_for(tokenizer: Any, *, fast: bool = True) -> Encoder:
-    """The encoder of a loaded transformers tokenizer: fastokens where it loads, else its backend, else itself."""
+def _fast_engine(backend: Any) -> Encoder:
+    serialised = backend.to_str()
+    try:
+        return _FlatEncoder(serialised)
+    except Exception:  # it refuses models it can't do exactly (Metaspace, Unigram, WordPiece) in various ways
+        from prefixscope.models.segments import SegmentEncoder
+
+        return SegmentEncoder(backend, serialised)
+
+
+def encoder_for(tokenizer: Any, *, fast: bool = True, late: bool = False) -> Encoder:
+    """The encoder of a loaded transformers tokenizer: a fast engine under a judge, else its backend, else itself.
+
+    `late`: the fast engine is built only once there is enough to encode.
+    """
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None or not hasattr(backend, "to_str"):
         return SlowEncoder(tokenizer)
     backend.no_truncation()
     backend.no_padding()
     judge = TokenizersEncoder(backend)
-    if not fast:
-        return judge
-    try:
-        import fastokens
-
-        flat = fastokens.Tokenizer.from_json_str(backend.to_str()).encode_batch_flat
-    except Exception:  # it refuses models it can't do exactly (Metaspace, Unigram, WordPiece) in various ways
-        return judge
-    return CheckedEncoder(_FlatEncoder(flat), judge)
+    if fast and late:
+        return LateEncoder(judge, lambda: _fast_engine(backend))
+    return CheckedEncoder(_fast_engine(backend), judge) if fast else judge
 
 
 def without_surrogates(text: str) -> tuple[str, int]:
@@ -156,6 +261,8 @@ def without_surrogates(text: str) -> tuple[str, int]:
     >>> without_surrogates("a\ud800b")
     ('a\ufffdb', 1)
     """
+    if text.isascii():
+        return text, 0
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

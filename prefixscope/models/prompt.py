@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from prefixscope.models.chat import RenderedChat, Wire, render_chat
-from prefixscope.models.encode import ids_to_bytes, without_surrogates
+from prefixscope.models.encode import EncoderDisagreement, ids_to_bytes, without_surrogates
 from prefixscope.models.hash_ids import HashRemap
 from prefixscope.models.identity import IdentityRules, fingerprint, identity_of
 from prefixscope.models.outputs import Output, output_of
 from prefixscope.models.parts import parts_of_chat
+from prefixscope.models.repeats import PromptText, Repeats
 from prefixscope.models.table import ModelEntry, ModelTable
 from prefixscope.models.template import DEFAULT_LIMIT, Rendering, RenderLimits, Unrenderable
 from prefixscope.models.tokenizer import LoadedModel, load_model
 from prefixscope.models.truncation import truncated
 from prefixscope.records import Identity, Json, LoggedRequest, Part, Prompt
 
-__all__ = ["Made", "PromptMaker", "PromptRules", "needs_tokenizer", "reads_cache"]
+__all__ = ["Made", "PromptMaker", "PromptRules", "Started", "needs_tokenizer", "reads_cache"]
 
 _UINT32_END = 1 << 32
 _fingerprint = lru_cache(maxsize=64)(fingerprint)
@@ -30,7 +31,9 @@ class PromptRules:
 
     `rendering_of` gives the rendering for the engine named by a model's entry (None: the run's engine); `wires` the
     conversion of each rendering. `trust_request_template`: a `chat_template` in the request's body is used, as a
-    server started with --trust-request-chat-template does, and otherwise ignored and noted.
+    server started with --trust-request-chat-template does, and otherwise ignored and noted. `late_encoder`: fast
+    tokenizers are built only once there is enough to encode; `distrusted` names the locations of models whose fast
+    tokenizer is not to be used.
     """
 
     table: ModelTable
@@ -39,6 +42,8 @@ class PromptRules:
     rendering_of: Callable[[str | None], Rendering]
     trust_request_template: bool = False
     fast_encoder: bool = True
+    late_encoder: bool = False
+    distrusted: frozenset[str | None] = frozenset()
     render_limit: RenderLimits = DEFAULT_LIMIT
 
 
@@ -48,6 +53,27 @@ class Made:
 
     prompt: Prompt
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A prompt whose text is known and whose ids are not."""
+
+    request: LoggedRequest
+    entry: ModelEntry
+    model: LoadedModel
+    rendering: Rendering
+    prompt: PromptText
+    chat: RenderedChat | None
+
+    def ids(self) -> bytes:
+        """The ids of the text; equal prompts are encoded once."""
+        if self.chat is not None:
+            return self.chat.ids(self.model)
+        if self.prompt.ids is None:
+            special = self.request.body.get("add_special_tokens") is not False
+            self.prompt.ids = self.model.encoder.encode(self.prompt.text, special)
+        return self.prompt.ids
 
 
 def needs_tokenizer(request: LoggedRequest) -> bool:
@@ -81,6 +107,7 @@ class PromptMaker:
     def __init__(self, rules: PromptRules, remap: HashRemap | None = None) -> None:
         self.rules = rules
         self.remap = HashRemap() if remap is None else remap
+        self.repeats = Repeats()
         self._models: dict[_ModelKey, LoadedModel] = {}
 
     @property
@@ -88,10 +115,16 @@ class PromptMaker:
         """The models loaded so far."""
         return tuple(self._models.values())
 
+    @property
+    def waiting(self) -> bool:
+        """Whether a fast tokenizer is being built, so that `complete` would have to wait and `start` would not."""
+        return any(getattr(model.encoder, "waiting", False) for model in self._models.values())
+
     def model(self, entry: ModelEntry) -> LoadedModel:
         """The loaded model of an entry. Raises ModelError where it can't be loaded."""
         if _model_key(entry) not in self._models:
-            self.use(load_model(entry, fast=self.rules.fast_encoder))
+            fast = self.rules.fast_encoder and entry.location not in self.rules.distrusted
+            self.use(load_model(entry, fast=fast, late=self.rules.late_encoder))
         return self._models[_model_key(entry)]
 
     def use(self, model: LoadedModel) -> None:
@@ -104,50 +137,70 @@ class PromptMaker:
         Reason `no_model` means that the name is not in the table. Raises ModelError for a model that can't be loaded,
         and EncoderDisagreement when prompts made so far must be made again.
         """
+        started = self.start(request)
+        return self.complete(started, with_parts=with_parts) if isinstance(started, Started) else started
+
+    def start(self, request: LoggedRequest) -> Started | Made | Unrenderable:
+        """The first half of `make`: everything but the encoding of text."""
         try:
             entry = self.rules.table.resolve(request.model)
             if request.kind in ("chat", "text"):
                 if entry is None:
                     raise Unrenderable("no_model", f"model {request.model!r} is not known")
-                return self._from_text(request, entry, self.model(entry), with_parts)
+                return self._started(request, entry, self.model(entry))
             return self._from_symbols(request, identity_of(request, entry, self.rules.identity))
         except Unrenderable as outcome:
             return outcome
 
-    def _from_text(self, request: LoggedRequest, entry: ModelEntry, model: LoadedModel, with_parts: bool) -> Made:
+    def _started(self, request: LoggedRequest, entry: ModelEntry, model: LoadedModel) -> Started:
         rendering = self.rules.rendering_of(entry.engine)
-        chat: RenderedChat | None = None
-        notes: list[str] = []
         if request.kind == "chat":
             chat = render_chat(
                 request, entry, model, rendering, self.rules.wires[rendering],
                 trust_request_template=self.rules.trust_request_template, limit=self.rules.render_limit,
+                repeats=self.repeats,
             )  # fmt: skip
-            ids, replaced = chat.ids, chat.replaced_surrogates
-            text, template = chat.text, _fingerprint(chat.source)
-            notes += chat.notes
-        else:
-            text, template = _completion_prompt(request.body), None
-            text, replaced = without_surrogates(text)
-            ids = model.encoder.encode(text, request.body.get("add_special_tokens") is not False)
+            return Started(request, entry, model, rendering, chat.prompt, chat)
+        text = _completion_prompt(request.body)
+        key = (id(model), request.body.get("add_special_tokens") is not False, text)
+        prompt = self.repeats.get(key)
+        if prompt is None:
+            prompt = PromptText(*without_surrogates(text))
+            self.repeats.put(key, prompt)
+        return Started(request, entry, model, rendering, prompt, None)
+
+    def complete(self, started: Started, *, with_parts: bool = False) -> Made | Unrenderable:
+        """The second half of `make`: the ids of the text, and of the answer behind it."""
+        try:
+            return self._completed(started, with_parts)
+        except Unrenderable as outcome:
+            return outcome
+        except EncoderDisagreement as disagreement:
+            disagreement.location = started.entry.location
+            raise
+
+    def _completed(self, started: Started, with_parts: bool) -> Made:
+        request, model, chat = started.request, started.model, started.chat
+        ids = started.ids()
         if not ids:
             raise Unrenderable("no_prompt", "the prompt is empty")
-        kept = _truncated(ids, text, model, request.body) if rendering == "vllm" else ids
-        if replaced:
+        text = started.prompt.text if chat is None else chat.text
+        kept = _truncated(ids, text, model, request.body) if started.rendering == "vllm" else ids
+        notes = list(() if chat is None else chat.notes)
+        if started.prompt.replaced_surrogates:
             notes.append("lone_surrogates_replaced")
         output = output_of(request, _continuation(request, model, text, ids))
         identity = identity_of(
-            request, entry, self.rules.identity, tokenizer=model.tokenizer_fingerprint, template=template
-        )
+            request, started.entry, self.rules.identity,
+            tokenizer=model.tokenizer_fingerprint, template=None if chat is None else _fingerprint(chat.source),
+        )  # fmt: skip
+        if len(kept) < len(ids):
+            # the text no longer tells which tokens these are
+            return Made(_prompt(request, identity, kept, output), (*notes, "prompt_truncated", *output.notes))
         parts: tuple[Part, ...] = ()
         if with_parts:
             parts = (Part("message", 0, 0, len(text)),) if chat is None else parts_of_chat(chat)
-        if len(kept) < len(ids):
-            # the text no longer tells which tokens these are
-            prompt = _prompt(request, identity, kept, output)
-            return Made(prompt, (*notes, "prompt_truncated", *output.notes))
-        prompt = _prompt(request, identity, ids, output, text=text, parts=parts)
-        return Made(prompt, (*notes, *output.notes))
+        return Made(_prompt(request, identity, ids, output, text=text, parts=parts), (*notes, *output.notes))
 
     def _from_symbols(self, request: LoggedRequest, identity: Identity) -> Made:
         body, notes = request.body, []

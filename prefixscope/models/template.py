@@ -16,6 +16,7 @@ from typing import Any, Literal
 from prefixscope.models.clock import RequestClock
 from prefixscope.models.content_format import ContentFormat, sglang_content_format, vllm_content_format
 from prefixscope.models.deadline import DeadlineExceeded, cpu_deadline
+from prefixscope.models.sandbox import remembering
 from prefixscope.records import Conversation, Json
 
 __all__ = ["RenderLimits", "Rendering", "Unrenderable", "content_format", "render"]
@@ -61,6 +62,12 @@ def _compiled(source: str) -> Any:
 
 
 @lru_cache(maxsize=64)
+def _quick(source: str) -> Any:
+    """The same template in a sandbox that remembers its verdicts."""
+    return remembering(_compiled(source).environment).from_string(source)
+
+
+@lru_cache(maxsize=64)
 def content_format(source: str, rendering: Rendering) -> ContentFormat:
     """How a server of that kind takes this template to want content: `string`, or `openai` (a list of parts)."""
     try:
@@ -88,12 +95,12 @@ def render(
     limit: RenderLimits = DEFAULT_LIMIT,
 ) -> str:
     """The prompt text of a conversation. Raises Unrenderable with the template's own message."""
-    template = _compiled(source)
+    template = _quick(source)
     variables = _variables(conversation, special_tokens)
     try:
         with cpu_deadline(limit):
             if conversation.continue_final_message:
-                return _render_continued(source, template, variables, conversation, clock, plain)
+                return _render_continued(source, _compiled(source), variables, conversation, clock, plain)
             if not plain:
                 variables = _as_transformers(variables)
             return str(

@@ -90,8 +90,8 @@ class LoadedModel:
         return str(self.tokenizer.decode(listed, skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
 
-def load_model(entry: ModelEntry, *, fast: bool = True) -> LoadedModel:
-    """Loads what an entry names. Raises ModelError naming the model, what is missing and what to do."""
+def load_model(entry: ModelEntry, *, fast: bool = True, late: bool = False) -> LoadedModel:
+    """Loads what an entry names; `fast` and `late` are those of `encoder_for`. Raises ModelError naming the model, what is missing and what to do."""
     if entry.location is None:
         raise ModelError(
             f"model {entry.name!r} ({entry.source}) has no tokenizer; give its folder or hub id as path, or "
@@ -105,7 +105,9 @@ def load_model(entry: ModelEntry, *, fast: bool = True) -> LoadedModel:
     from transformers.utils.chat_template_utils import _plain_template_data
 
     special_tokens = _plain_template_data(dict(tokenizer.special_tokens_map))
-    return LoadedModel(entry, tokenizer, templates, special_tokens, encoder_for(tokenizer, fast=fast), chosen)
+    return LoadedModel(
+        entry, tokenizer, templates, special_tokens, encoder_for(tokenizer, fast=fast, late=late), chosen
+    )
 
 
 def model_config(entry: ModelEntry) -> Mapping[str, Json] | None:

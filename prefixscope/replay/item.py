@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from prefixscope.records import Identity, Json
+from prefixscope.records import Identity, Json, LoggedRequest, Prompt
 
-__all__ = ["ReplayItem", "SentRow", "ids_of", "tokens_of"]
+__all__ = ["ReplayItem", "SentRow", "ids_of", "replay_item", "tokens_of"]
 
 ItemKind = Literal["chat", "text", "tokens"]
 SYMBOL = 4
@@ -62,6 +62,30 @@ class ReplayItem:
     def prompt_tokens(self) -> int:
         """P, the prompt's length in tokens."""
         return len(self.tokens) // SYMBOL
+
+
+def replay_item(row: int, request: LoggedRequest, prompt: Prompt, model: str) -> ReplayItem | None:
+    """The item of a logged request; None for rows without token ids (hashes, lengths), which nothing can replay.
+
+    `model` is the name the endpoint serves it under (an adapter's own name for a request to that adapter).
+    """
+    tokens = prompt.tokens[: prompt.prompt_tokens * SYMBOL]
+    if request.kind not in ("chat", "text", "tokens") or len(tokens) < prompt.prompt_tokens * SYMBOL or not tokens:
+        return None
+    logged = None if request.usage is None else request.usage.output_tokens
+    ids = request.output_token_ids
+    return ReplayItem(
+        row=row,
+        kind=request.kind,
+        body=request.body,
+        tokens=tokens,
+        model=model,
+        identity=prompt.identity,
+        session_id=request.session_id,
+        time_ns=request.time_ns,
+        output_tokens=logged if ids is None else len(ids),
+        request_id=request.request_id,
+    )
 
 
 @dataclass(frozen=True, slots=True)

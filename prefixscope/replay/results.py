@@ -21,8 +21,6 @@ __all__ = [
     "Quantiles",
     "ReplayReport",
     "RequestRow",
-    "SampleReport",
-    "Stratum",
     "Verdict",
     "Worth",
 ]
@@ -55,35 +53,6 @@ class Quantiles:
         ordered = sorted(values)
         picked = (ordered[max(0, -(-len(ordered) * percent // 100) - 1)] for percent in (50, 95, 99))
         return cls(len(ordered), *picked)
-
-
-@dataclass(frozen=True, slots=True)
-class Stratum:
-    """One class of the sample: a model and a range of prompt lengths; log against sample."""
-
-    model: str
-    shortest_tokens: int
-    longest_tokens: int
-    families: int
-    requests: int
-    sampled_families: int
-    sampled_requests: int
-
-
-@dataclass(frozen=True, slots=True)
-class SampleReport:
-    """How the sample was taken. `cut_families`: too large to go in whole, so their first rows (in time) were taken."""
-
-    requests: int
-    prompt_tokens: int
-    families: int
-    cut_families: int
-    log_requests: int
-    log_prompt_tokens: int
-    reusable_tokens: int
-    log_reusable_tokens: int
-    strata: tuple[Stratum, ...]
-    seed: int
 
 
 @dataclass(frozen=True, slots=True)

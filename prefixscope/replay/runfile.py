@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,6 +77,7 @@ class RunFile:
         self.calls: dict[str, list[CallRecord]] = {}
         self.phases: dict[str, PhaseRecord] = {}
         self._file: TextIO | None = None
+        self._lock = threading.Lock()
         if path is None:
             return
         there = Path(path).exists()
@@ -89,7 +91,7 @@ class RunFile:
             self._write({"schema": SCHEMA, "settings": dict(settings)})
 
     def add_call(self, record: CallRecord) -> None:
-        """Keeps a call, on disk when this returns."""
+        """Keeps a call; `sync` then forces it to disk."""
         self.calls.setdefault(record.phase, []).append(record)
         self._write({"call": dataclasses.asdict(record)})
 
@@ -97,6 +99,7 @@ class RunFile:
         """Keeps a phase's record; its calls count from now on if it finished."""
         self.phases[record.phase] = record
         self._write({"phase": dataclasses.asdict(record)})
+        self.sync()
 
     def begin(self, phases: Iterable[str]) -> None:
         """Forgets the calls of phases that start again; in the file, a mark says so."""
@@ -104,17 +107,24 @@ class RunFile:
             if self.calls.pop(phase, None) or self.phases.pop(phase, None):
                 self._write({"begin": phase})
 
+    def sync(self) -> None:
+        """Returns when everything kept so far is on disk. May be called from another thread."""
+        with self._lock:
+            if self._file is not None and not self._file.closed:
+                os.fsync(self._file.fileno())
+
     def close(self) -> None:
-        """Closes the file."""
-        if self._file is not None:
-            self._file.close()
+        """Forces the rest to disk and closes the file."""
+        self.sync()
+        with self._lock:
+            if self._file is not None:
+                self._file.close()
 
     def _write(self, record: Mapping[str, Any]) -> None:
         if self._file is None:
             return
         self._file.write(json.dumps(record, separators=(",", ":")) + "\n")
         self._file.flush()
-        os.fsync(self._file.fileno())
 
     def _load(self, path: str, settings: Mapping[str, Any]) -> None:
         try:

@@ -61,7 +61,6 @@ class Runner:
         self._records: list[tuple[CallRecord, _Sent]] = []
         self._phase = ""
         self._alone = True
-        self._file_lock = asyncio.Lock()
         self._counted: list[tuple[int, int | None]] = []
 
     async def cold_start(self, control_tokens: int | None = None) -> None:
@@ -110,17 +109,19 @@ class Runner:
             prompt_check=None if theirs is None else check_prompt(ids_of(call.tokens), theirs),
         )
         self._records.append((record, sent))
-        async with self._file_lock:
-            await asyncio.to_thread(bench.run_file.add_call, record)
+        bench.run_file.add_call(record)
+        await asyncio.shield(asyncio.to_thread(bench.run_file.sync))
         self._progress(self._phase, len(self._records), self._calls)
         return record
 
     def _note(self, call: Call, outcome: Outcome | None) -> _Sent:
         epoch = self._epochs[-1]
         epoch.append(_sent_row(call, outcome))
-        done = outcome is not None and outcome.state == "done"
-        if outcome is None or outcome.state != "refused":
-            self._counted.append((call.prompt_tokens, outcome.reading.cached_tokens if outcome and done else None))
+        if outcome is not None and outcome.state == "done":
+            told = outcome.reading.prompt_tokens
+            self._counted.append((call.prompt_tokens if told is None else told, outcome.reading.cached_tokens))
+        elif outcome is None or outcome.state != "refused":
+            self._counted.append((0, None))
         return _Sent(len(self._epochs) - 1, len(epoch) - 1)
 
     async def phase(

@@ -56,4 +56,9 @@ def request_rows(lineage: Lineage, accounting: Accounting, counted: Mask) -> Map
         "first_different_token", "below_unit",
     ):  # fmt: skip
         columns[name] = nothing
+    if lineage.breaks is not None:
+        columns["break_cause"] = [lineage.breaks.cause[row] for row in rows]
+        columns["break_part"] = [lineage.breaks.part[row] for row in rows]
+        columns["break_candidate_row"] = known(lineage.breaks.candidate_row)
+        columns["first_different_token"] = known(lineage.breaks.first_different_token)
     return columns

@@ -70,6 +70,15 @@ def test_units_drops_pools_and_prompt_only_engines(seed: int) -> None:
                 assert found.curve(mine).hits_at(capacity)[0] == sum(expected)
 
 
+def test_a_dropped_unit_is_dropped_at_every_capacity() -> None:
+    for seed in range(8):
+        log = random_log(random.Random(2000 + seed), 25)
+        for drop in (1, 2):
+            (found,) = reuse_distances(lineage_of(log), [profile(3, drop=drop)], "lru")
+            for capacity in range(found.curve().largest_useful_blocks + 2):
+                assert found.cached_tokens(capacity).tolist() == lru_hits(log, 3, capacity, drop=drop)
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_partial_reuse_counts_the_partly_matched_block(seed: int) -> None:
     log = random_log(random.Random(seed), 30)

@@ -179,9 +179,10 @@ def test_leaf_priority_without_partial_blocks_is_the_textbook() -> None:
         (found,) = reuse_distances(lineage, [engine], "lru")
         longest = int(lineage.sequence_tokens.max() // 4)
         for capacity in (longest, longest + 5, longest + 20):
-            assert simulate_pool(lineage, engine, capacity).cached_tokens.tolist() == found.cached_tokens(
-                capacity
-            ).tolist()
+            assert (
+                simulate_pool(lineage, engine, capacity).cached_tokens.tolist()
+                == found.cached_tokens(capacity).tolist()
+            )
 
 
 def test_radix_evicts_a_whole_leaf_and_the_answer_before_the_prompt() -> None:

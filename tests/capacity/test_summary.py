@@ -37,9 +37,8 @@ def test_unique_blocks_are_counted_once() -> None:
         lineage = lineage_of(log)
         (found,) = reuse_distances(lineage, [profile(3)])
         for pool in (0, 1):
-            different = {
-                (r.namespace, r.sequence[: 3 * j + 3]) for r in log if r.pool == pool for j in range(len(r.sequence) // 3)
-            }
+            mine = [r for r in log if r.pool == pool]
+            different = {(r.namespace, r.sequence[: 3 * j + 3]) for r in mine for j in range(len(r.sequence) // 3)}
             where = np.array([r.pool == pool for r in log])
             assert summarize(found, NOTHING_KNOWN, where=where).unique_blocks == len(different)
 

@@ -23,9 +23,8 @@ with tempfile.TemporaryDirectory() as folder:
     result = run_mocker_trace_replay(
         [str(trace)],
         trace_block_size=block,
-        extra_engine_args={
-            "engine": {"backend": scenario["backend"], "block_size": block, "num_gpu_blocks": 1 << 16}
-        },
+        extra_engine_args={"engine": {"backend": scenario["backend"], "block_size": block, "num_gpu_blocks": 1 << 16}},
         capture_per_request=True,
     )
-print("ANSWER " + json.dumps([row["reused_input_tokens"] for row in result.per_request]))
+served = sorted(result.per_request, key=lambda row: row["arrival_time_ms"])
+print("ANSWER " + json.dumps([row["reused_input_tokens"] for row in served]))

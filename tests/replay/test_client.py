@@ -54,7 +54,11 @@ def stream_of(*events: dict[str, Any] | str) -> httpx.Response:
     return httpx.Response(200, headers={"content-type": "text/event-stream"}, text=text)
 
 
-GOOD = ({"choices": [{"text": "a", "finish_reason": "length"}]}, {"choices": [], "usage": {"prompt_tokens": 4}}, "[DONE]")
+GOOD = (
+    {"choices": [{"text": "a", "finish_reason": "length"}]},
+    {"choices": [], "usage": {"prompt_tokens": 4}},
+    "[DONE]",
+)
 
 
 class TestAddress:
@@ -179,7 +183,9 @@ class TestSecrecy:
             asked(httpx.MockTransport(redirect))
         assert hosts == ["engine.test"]
 
-    @pytest.mark.parametrize("target", ["https://engine.test:8000/v1/completions", "http://engine.test:9/v1/completions"])
+    @pytest.mark.parametrize(
+        "target", ["https://engine.test:8000/v1/completions", "http://engine.test:9/v1/completions"]
+    )
     def test_another_scheme_or_port_is_another_host(self, target: str) -> None:
         with pytest.raises(EndpointError, match="redirects to"):
             asked(answering(httpx.Response(307, headers={"location": target})))

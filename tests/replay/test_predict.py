@@ -1,4 +1,4 @@
-"""Predictions (prefix tree, rule, pool simulator) against a block cache on real tokens that shares no code with them."""
+"""Predictions (prefix tree, rule, pool simulator) against a block cache on real tokens; the two share no code."""
 
 from __future__ import annotations
 

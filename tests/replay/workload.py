@@ -23,7 +23,9 @@ def item_of(row: int, ids: list[int], model: str = "mock", **fields: Any) -> Rep
     return ReplayItem(row, "tokens", {}, tokens_of(ids), model, Identity(model), time_ns=row * 10_000_000, **fields)
 
 
-def families(count: int, seed: int = 0, model: str = "mock", longest: int = 900, vocabulary: int = 2000) -> list[ReplayItem]:
+def families(
+    count: int, seed: int = 0, model: str = "mock", longest: int = 900, vocabulary: int = 2000
+) -> list[ReplayItem]:
     """Prompts that often begin like an earlier one, cut anywhere, as in conversations and retries."""
     chance = random.Random(seed)
     earlier: list[list[int]] = []

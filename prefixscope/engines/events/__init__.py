@@ -18,7 +18,7 @@ from prefixscope.engines.events.decode import (
     batch_to_line,
     batches_from_lines,
 )
-from prefixscope.engines.events.history import BlockLifetime, CacheHistory, SequenceGap, cache_history
+from prefixscope.engines.events.history import BlockLifetime, CacheHistory, HistoryRecorder, SequenceGap, cache_history
 from prefixscope.engines.events.live import ZmqSubscription, follow, is_endpoint, replay_frames
 from prefixscope.engines.events.recipes import Alternatives, HashSettings
 from prefixscope.engines.events.records import (
@@ -45,6 +45,7 @@ __all__ = [
     "EventBatch",
     "EventHash",
     "HashSettings",
+    "HistoryRecorder",
     "KVEvent",
     "KnownBlock",
     "Rederivation",

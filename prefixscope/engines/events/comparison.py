@@ -11,9 +11,10 @@ from prefixscope.engines.events.records import EventHash
 from prefixscope.engines.events.rederive import KnownBlock
 from prefixscope.engines.hashes.registry import BlockChain
 
-__all__ = ["BlockFate", "RequestBlocks", "RequestFate", "compare_requests", "known_blocks"]
+__all__ = ["BlockFate", "RequestBlocks", "RequestFate", "WhenSent", "compare_requests", "known_blocks"]
 
 FateName = Literal["held", "removed", "cleared", "restart", "missing"]
+WhenSent = Literal["held", "gone", "later", "missing", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +35,19 @@ class RequestBlocks:
 
 @dataclass(frozen=True, slots=True)
 class BlockFate:
-    """One block's last stay in a cache: `missing` was never stored, `held` still is; others ended at `ended_ns`."""
+    """One block's last stay in a cache: `missing` was never stored, `held` still is; others ended at `ended_ns`.
+
+    `when_sent` is what the caches had of it when the request was sent: `held`, `gone` (stored before and ended before),
+    `later` (first stored afterwards, as for every cold request), `missing`, or `unknown` where a time is not known.
+    `gone_ns` is when the stay before the request ended, where it was `gone`.
+    """
 
     index: int
     fate: FateName
     stored_ns: int | None = None
     ended_ns: int | None = None
+    when_sent: WhenSent = "unknown"
+    gone_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,10 @@ class RequestFate:
     def count(self, fate: FateName) -> int:
         """Blocks with that fate."""
         return sum(block.fate == fate for block in self.blocks)
+
+    def count_when_sent(self, state: WhenSent) -> int:
+        """Blocks in that state when the request was sent."""
+        return sum(block.when_sent == state for block in self.blocks)
 
     @property
     def stored(self) -> int:
@@ -89,17 +101,30 @@ def compare_requests(requests: Sequence[RequestBlocks], history: CacheHistory) -
             [stay for name in request.names(index) for stay in stays.get(name, ())]
             for index in range(len(request.chain.keys))
         ]
-        blocks = tuple(_fate(index, found) for index, found in enumerate(per_block))
+        blocks = tuple(_fate(index, found, request.time_ns) for index, found in enumerate(per_block))
         fates.append(RequestFate(request.row, request.owner, blocks, _held_prefix(per_block, request.time_ns)))
     return fates
 
 
-def _fate(index: int, found: Sequence[BlockLifetime]) -> BlockFate:
+def _fate(index: int, found: Sequence[BlockLifetime], time_ns: int | None) -> BlockFate:
     if not found:
-        return BlockFate(index, "missing")
+        return BlockFate(index, "missing", when_sent="missing")
     held = [stay for stay in found if stay.ended_batch is None]
     last = held[-1] if held else max(found, key=lambda stay: stay.ended_batch or 0)
-    return BlockFate(index, last.ended_by or "held", last.stored_ns, last.ended_ns)
+    when_sent, gone_ns = _when_sent(found, time_ns)
+    return BlockFate(index, last.ended_by or "held", last.stored_ns, last.ended_ns, when_sent, gone_ns)
+
+
+def _when_sent(found: Sequence[BlockLifetime], time_ns: int | None) -> tuple[WhenSent, int | None]:
+    if time_ns is None:
+        return "unknown", None
+    states = [stay.held_at(time_ns) for stay in found]
+    if True in states:
+        return "held", None
+    if None in states:
+        return "unknown", None
+    ended = [stay.ended_ns for stay in found if stay.ended_ns is not None and stay.ended_ns <= time_ns]
+    return ("gone", max(ended)) if ended else ("later", None)
 
 
 def _held_prefix(per_block: Sequence[Sequence[BlockLifetime]], time_ns: int | None) -> int | None:

@@ -7,13 +7,13 @@ as stored again, so copies are over-counted there and ends are seen late or neve
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
 from prefixscope.engines.events.records import AllBlocksCleared, BlockRemoved, BlockStored, EventBatch, EventHash
 
-__all__ = ["BlockLifetime", "CacheHistory", "SequenceGap", "cache_history", "publisher_restarted"]
+__all__ = ["BlockLifetime", "CacheHistory", "HistoryRecorder", "SequenceGap", "cache_history", "publisher_restarted"]
 
 End = Literal["removed", "cleared", "restart"]
 Place = tuple[int | None, str | None, int | None, EventHash]
@@ -93,10 +93,10 @@ class _Replay:
     repeated: int = 0
     removals_of_unknown: int = 0
 
-    def apply(self, number: int, batch: EventBatch) -> None:
+    def apply(self, number: int, batch: EventBatch) -> bool:
         if not self._follows(number, batch):
             self.repeated += 1
-            return
+            return False
         self.unknown.extend(batch.unknown)
         for event in batch.events:
             if isinstance(event, BlockStored):
@@ -107,6 +107,7 @@ class _Replay:
                 assert isinstance(event, AllBlocksCleared)
                 self.clears += 1
                 self._end_all(number, batch, "cleared")
+        return True
 
     def _follows(self, number: int, batch: EventBatch) -> bool:
         """Notes gaps and restarts; False for a message that was already seen."""
@@ -180,21 +181,42 @@ def publisher_restarted(batch: EventBatch, last_ns: int | None) -> bool:
     return batch.time_ns > last_ns
 
 
+class HistoryRecorder:
+    """Keeps the history of batches that pass by once, such as those of a live engine."""
+
+    def __init__(self) -> None:
+        self._replay = _Replay()
+        self._batches = 0
+
+    def add(self, batch: EventBatch) -> bool:
+        """Takes the next batch (per rank in the order of sequence numbers); False for one that was seen before."""
+        self._batches += 1
+        return self._replay.apply(self._batches - 1, batch)
+
+    def watch(self, batches: Iterable[EventBatch]) -> Iterator[EventBatch]:
+        """The batches as they come, each recorded first; repeated ones are left out."""
+        return (batch for batch in batches if self.add(batch))
+
+    def history(self) -> CacheHistory:
+        """What was held when, as far as the batches seen."""
+        replay = self._replay
+        return CacheHistory(
+            lifetimes=tuple(replay.order),
+            gaps=tuple(replay.gaps),
+            batches=self._batches,
+            blocks_stored=replay.stored,
+            blocks_removed=replay.removed,
+            clears=replay.clears,
+            restarts=replay.restarts,
+            repeated_batches=replay.repeated,
+            removals_of_unknown=replay.removals_of_unknown,
+            unknown_events=tuple(sorted(set(replay.unknown))),
+        )
+
+
 def cache_history(batches: Iterable[EventBatch]) -> CacheHistory:
     """Replays the batches in the order given (per rank: the order of their sequence numbers)."""
-    replay, count = _Replay(), 0
-    for number, batch in enumerate(batches):
-        replay.apply(number, batch)
-        count = number + 1
-    return CacheHistory(
-        lifetimes=tuple(replay.order),
-        gaps=tuple(replay.gaps),
-        batches=count,
-        blocks_stored=replay.stored,
-        blocks_removed=replay.removed,
-        clears=replay.clears,
-        restarts=replay.restarts,
-        repeated_batches=replay.repeated,
-        removals_of_unknown=replay.removals_of_unknown,
-        unknown_events=tuple(sorted(set(replay.unknown))),
-    )
+    recorder = HistoryRecorder()
+    for batch in batches:
+        recorder.add(batch)
+    return recorder.history()

@@ -14,6 +14,7 @@ from prefixscope.engines.hashes.registry import (
     block_chain,
     default_algorithm,
 )
+from prefixscope.engines.hashes.roots import root_of
 
 __all__ = [
     "ALGORITHMS",
@@ -25,4 +26,5 @@ __all__ = [
     "assumptions",
     "block_chain",
     "default_algorithm",
+    "root_of",
 ]

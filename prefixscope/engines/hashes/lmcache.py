@@ -14,7 +14,7 @@ from prefixscope.engines.hashes import vllm
 from prefixscope.engines.hashes.keys import ChainOptions, KeyIdentity, full_blocks, token_list
 from prefixscope.errors import OptionError
 
-__all__ = ["blake3_chain", "chain", "integer"]
+__all__ = ["blake3_chain", "blake3_root", "chain", "integer"]
 
 
 def chain(algorithm: str, tokens: bytes, chunk_size: int, identity: KeyIdentity, options: ChainOptions) -> list[bytes]:
@@ -28,18 +28,27 @@ def chain(algorithm: str, tokens: bytes, chunk_size: int, identity: KeyIdentity,
     return keys
 
 
-def blake3_chain(tokens: bytes, chunk_size: int, identity: KeyIdentity, options: ChainOptions) -> list[bytes]:
-    """Chunk digests (32 bytes) of the multiprocess server: blake3(parent || BE uint32 tokens)."""
+def blake3_root() -> bytes:
+    """The parent of first chunks: the hash of one token 0 behind a parent 0 written as a signed 64-bit number."""
+    return _blake3(bytes(8) + bytes(4))
+
+
+def _blake3(content: bytes) -> bytes:
     try:
         from blake3 import blake3
     except ImportError as error:
         raise OptionError("LMCache's multiprocess hashes need the package blake3 (pip install blake3)") from error
-    # The root is the hash of one token 0 behind a parent 0 written as a signed 64-bit number.
-    parent: bytes = blake3(bytes(8) + bytes(4)).digest()
+    digest: bytes = blake3(content).digest()
+    return digest
+
+
+def blake3_chain(tokens: bytes, chunk_size: int, identity: KeyIdentity, options: ChainOptions) -> list[bytes]:
+    """Chunk digests (32 bytes) of the multiprocess server: blake3(parent || BE uint32 tokens)."""
+    parent = blake3_root()
     digests = []
     for _, chunk in full_blocks(tokens, chunk_size):
         ids = token_list(chunk)
-        parent = blake3(parent + struct.pack(f">{len(ids)}I", *ids)).digest()
+        parent = _blake3(parent + struct.pack(f">{len(ids)}I", *ids))
         digests.append(parent)
     return digests
 

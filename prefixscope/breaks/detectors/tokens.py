@@ -1,0 +1,40 @@
+"""The same text as other token ids: generated ids against those of the text that was sent back."""
+
+from __future__ import annotations
+
+from prefixscope.breaks.agreement import ANCHOR
+from prefixscope.breaks.comparison import Comparison
+from prefixscope.breaks.found import Found
+
+__all__ = ["retokenization"]
+
+_MOST = 64
+_MOST_UNREAD = 8
+
+
+def retokenization(comparison: Comparison) -> Found | None:
+    """Both stretches decode to the same text. Without a tokenizer: a few generated ids were replaced by fewer or more,
+    and everything behind them came back as it was.
+    """
+    gaps = comparison.walk.gaps
+    if not gaps:
+        return None
+    gap = gaps[0]
+    added, gone = gap.new_end - gap.new_start, gap.old_end - gap.old_start
+    if not added or not gone:
+        return None
+    new = comparison.decode(comparison.new, gap.new_start, min(gap.new_end, gap.new_start + _MOST))
+    old = comparison.decode(comparison.old, gap.old_start, min(gap.old_end, gap.old_start + _MOST))
+    if new is not None and old is not None:
+        # where one side ends in the middle of a token of the other, the shorter text begins the longer one
+        equal = new == old if gap.agrees else (new.startswith(old) or old.startswith(new))
+        return Found("retokenization", comparison.place, explains=lambda a, b: a == b) if equal and new else None
+    rest = min(comparison.new.prompt_tokens - gap.new_end, len(comparison.old.tokens) // 4 - gap.old_end)
+    if (
+        comparison.place.kind == "output"
+        and added != gone
+        and max(added, gone) <= _MOST_UNREAD
+        and gap.agrees >= min(ANCHOR, max(rest, 1))
+    ):
+        return Found("retokenization", comparison.place, detail="by the shape of the ids: no tokenizer to read them")
+    return None

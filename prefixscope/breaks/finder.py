@@ -1,0 +1,339 @@
+"""Finds where each prompt departs from what it could be expected to share, and proves why.
+
+`note` is called while reading, once per row that goes into the tree, and keeps the body. `find` is called when the
+tree stands and goes through the rows in time order: lengths decide most of them; the others are compared with one
+earlier request, and the ordered detectors of `causes` name the cause.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+
+import xxhash
+
+from prefixscope.breaks.agreement import equal_at_same_places, first_difference, moved_agreement
+from prefixscope.breaks.bodies import DEFAULT_BUDGET, Body, BodyStore
+from prefixscope.breaks.candidates import Candidates, Keys
+from prefixscope.breaks.causes import prove
+from prefixscope.breaks.comparison import Comparison, Side, Texts
+from prefixscope.breaks.found import Found
+from prefixscope.breaks.kept import by_length, is_branch
+from prefixscope.breaks.separation import Separation, separation_of
+from prefixscope.breaks.table import BreakExample, Breaks
+from prefixscope.breaks.verdict import Verdict, VerdictColumns
+from prefixscope.index.builder import BuiltLineage
+from prefixscope.index.lineage import UNKNOWN
+from prefixscope.records import LoggedRequest, Prompt
+
+__all__ = ["BreakFinder"]
+
+KINDS = ("chat", "text", "tokens", "hashes")
+_RELATED = 16
+"""Tokens two requests must have in common, in front of the difference or behind it, to be compared at all."""
+_MOST_CANDIDATES = 24
+
+
+class BreakFinder:
+    """One run over one log."""
+
+    def __init__(self, budget: int = DEFAULT_BUDGET) -> None:
+        self.store = BodyStore(budget)
+        self._kinds = bytearray()
+        self._templates: dict[str | None, int] = {}
+        self._template: array[int] = array("l")
+
+    def note(self, request: LoggedRequest, prompt: Prompt) -> None:
+        """Keeps what the comparison will need of a request."""
+        self.store.add(request)
+        self._kinds.append(KINDS.index(request.kind))
+        template = prompt.identity.template
+        self._template.append(self._templates.setdefault(template, len(self._templates)))
+
+    def find(self, built: BuiltLineage, texts: Texts, progress: Callable[[int], None] = lambda _: None) -> Breaks:
+        """Every row's class or cause, in time order."""
+        run = _Run(self, built, texts)
+        for row in range(len(built.lineage)):
+            run.take(row)
+            if row % 500 == 499:
+                progress(row + 1)
+        return run.finish()
+
+    def kind(self, number: int) -> str:
+        """What the prompt of a body was made of."""
+        return KINDS[self._kinds[number]]
+
+    def template(self, number: int) -> int:
+        """Which template rendered it, numbered in order of appearance."""
+        return self._template[number]
+
+
+class _Run:
+    def __init__(self, finder: BreakFinder, built: BuiltLineage, texts: Texts) -> None:
+        self.finder = finder
+        self.built = built
+        self.texts = texts
+        self.order = built.order.tolist()
+        self.candidates = Candidates(finder.store)
+        self.separation: Separation | None = separation_of(built, built.identities)
+        lineage = built.lineage
+        self.prompt = lineage.prompt_tokens.tolist()
+        self.shared = lineage.shared_tokens.tolist()
+        self.parents = lineage.parent_row.tolist()
+        self.unit = lineage.unit.tolist()
+        self.namespaces = lineage.namespace.tolist()
+        self.sessions = lineage.session.codes.tolist()
+        self.columns = VerdictColumns()
+        self.examples: dict[int, BreakExample] = {}
+        self.inferred = 0
+        self.not_compared = 0
+
+    # -- rows -----------------------------------------------------------------------------------------------------
+
+    def take(self, row: int) -> None:
+        number = self.order[row]
+        kind = self.finder.kind(number)
+        tokens = self._tokens(row)[: 4 * self.prompt[row]] if kind in ("text", "tokens") else None
+        keys = self.candidates.keys_of(number, self.namespaces[row], self.sessions[row], kind, tokens)
+        verdict = self._verdict(row, keys, kind)
+        self.columns.append(verdict)
+        self.candidates.add(row, keys)
+
+    def _verdict(self, row: int, keys: Keys, kind: str) -> Verdict:
+        separated = self._separated(row)
+        if separated is not None:
+            return separated
+        if kind == "hashes" or self.unit[row] != 1:
+            return self._by_hashes(row)
+        previous = self.candidates.previous(keys)
+        if previous is not None:
+            self.inferred += not previous[1]
+            return self._against_previous(row, previous[0])
+        return self._against_best(row, keys)
+
+    def _separated(self, row: int) -> Verdict | None:
+        shared = min(self.shared[row], self.prompt[row])
+        if self.separation is not None:
+            found = self.separation.of(row, shared, self.prompt[row])
+            if found is not None:
+                return Verdict(found.cause, found.candidate, found.shared, lost=found.shared - shared)
+        if not self.built.lineage.reads_cache[row] and shared:
+            return Verdict("prompt_logprobs", self.parents[row], shared, lost=shared)
+        return None
+
+    def _by_hashes(self, row: int) -> Verdict:
+        """Without text: what lengths tell, and the rest is a branch, for ids of hashes never agree again."""
+        shared, parent = self.shared[row], self.parents[row]
+        if parent < 0:
+            return Verdict("first_seen")
+        kept = by_length(shared, self.prompt[row], self.prompt[parent], self.prompt[parent])
+        return Verdict(kept or "branched", parent, min(shared, self.prompt[row]))
+
+    def _against_previous(self, row: int, previous: int) -> Verdict:
+        kept = self._kept_whole(row, previous)
+        if kept is not None:
+            return kept
+        parent = self.parents[row]
+        if parent not in (UNKNOWN, previous):
+            # the session went back, or runs in several threads: an earlier prompt of it may be kept as a whole
+            kept = self._kept_whole(row, parent, same_session_as=previous)
+            if kept is not None:
+                return kept
+        return self._compared(row, previous)
+
+    def _against_best(self, row: int, keys: Keys) -> Verdict:
+        parent = self.parents[row]
+        related = [other for other in self.candidates.conversation(keys) if other < row]
+        if parent >= 0:
+            kept = self._kept_whole(row, parent)
+            if kept is not None:
+                return kept
+            if not related or parent in related:
+                comparison = self._comparison(row, parent)
+                if comparison is None:
+                    return self._uncompared(parent)
+                if self.shared[row] >= min(_RELATED, self.prompt[row] // 4 + 1) and is_branch(comparison):
+                    return Verdict("branched", parent, comparison.first)
+        best = self._best(row, keys)
+        if best is None:
+            return Verdict("first_seen")
+        return self._compared(row, best, session=False)
+
+    def _kept_whole(self, row: int, other: int, same_session_as: int | None = None) -> Verdict | None:
+        """rewound or append_only against one earlier row, by lengths alone."""
+        if same_session_as is not None:
+            sessions = self.sessions
+            if sessions[other] == UNKNOWN or sessions[other] != sessions[row]:
+                if self.shared[row] < self.prompt[row]:
+                    return None
+        first = min(self._first(row, other), self.prompt[row])
+        known = len(self._tokens(other)) // 4
+        kept = by_length(first, self.prompt[row], self.prompt[other], known)
+        return None if kept is None else Verdict(kept, other, first)
+
+    def _first(self, row: int, other: int) -> int:
+        """Tokens two rows share from the beginning, also of different namespaces."""
+        if self.parents[row] == other:
+            return int(self.shared[row])
+        if self.namespaces[row] == self.namespaces[other]:
+            ends = self.built.ends
+            return self.built.tree.common_prefix(ends[row].leaf, ends[other].leaf)
+        return first_difference(self._tokens(row), self._tokens(other))
+
+    def _tokens(self, row: int) -> bytes:
+        return self.built.tree.tokens_of(self.built.ends[row].leaf)
+
+    # -- candidates -----------------------------------------------------------------------------------------------
+
+    def _best(self, row: int, keys: Keys) -> int | None:
+        """The earlier row whose text agrees most behind the difference, by position; ties go to the latest."""
+        others = self.candidates.others(keys)
+        parent = self.parents[row]
+        if parent >= 0 and parent not in others:
+            others = sorted((*others[: _MOST_CANDIDATES - 1], parent), reverse=True)
+        new = self._tokens(row)[: 4 * self.prompt[row]]
+        scored = []
+        for other in others[:_MOST_CANDIDATES]:
+            old = self._tokens(other)
+            first = first_difference(new, old)
+            scored.append((equal_at_same_places(new, old, first), first, other))
+        if not scored:
+            return None
+        rest = max(self.prompt[row] - min(first for _, first, _ in scored), 1)
+        if max(equal for equal, _, _ in scored) * 4 >= rest:
+            return max(scored, key=lambda one: (one[0], one[2]))[2]
+        return self._best_moved(row, scored)
+
+    def _best_moved(self, row: int, scored: list[tuple[int, int, int]]) -> int | None:
+        """Where nothing agrees at equal positions: the row with most equal text at any place, if it is related."""
+        new = self._tokens(row)[: 4 * self.prompt[row]]
+        agreed = {}
+        for equal, first, other in sorted(scored, key=lambda one: (-one[1], -one[2]))[:8]:
+            agreed[other] = (first + max(equal, moved_agreement(new, self._tokens(other), first)), equal)
+        most = max(total for total, _ in agreed.values())
+        if most < min(_RELATED, max(self.prompt[row] // 4, 1)):
+            return None
+        near = {other: equal for other, (total, equal) in agreed.items() if 2 * total >= most}
+        return max(near, key=lambda other: (near[other], other))
+
+    # -- comparing ------------------------------------------------------------------------------------------------
+
+    def _side(self, row: int) -> Side | None:
+        number = self.order[row]
+        body: Body | None = self.finder.store.body(number)
+        kind = self.finder.kind(number)
+        output = ("unknown", "length", "text", "ids")[int(self.built.lineage.output[row])]
+        return Side(row, kind, self._tokens(row), self.prompt[row], body, output, self.finder.template(number))
+
+    def _comparison(self, row: int, other: int) -> Comparison | None:
+        """None where a body needed for it is no longer held."""
+        new, old = self._side(row), self._side(other)
+        if new is None or old is None:
+            return None
+        for side in (new, old):
+            if side.body is not None and side.kind == "chat":
+                needed = (*side.body.messages, side.body.tools, side.body.options)
+                if not self.finder.store.holds(needed):
+                    return None
+        first = min(first_difference(new.prompt, old.tokens), new.prompt_tokens)
+        return Comparison(new, old, first, self.finder.store, self.texts)
+
+    def _uncompared(self, other: int) -> Verdict:
+        self.not_compared += 1
+        return Verdict("not_compared", other)
+
+    def _compared(self, row: int, other: int, session: bool = True) -> Verdict:
+        comparison = self._comparison(row, other)
+        if comparison is None:
+            return self._uncompared(other)
+        if is_branch(comparison):
+            return Verdict("branched", other, comparison.first)
+        if _went_back(comparison):
+            return Verdict("rewound", other, comparison.first)
+        found = prove(comparison)
+        if found.cause in ("content_changed", "system_variant", "tools_changed") and not session:
+            if not self._same_application(comparison):
+                return Verdict("first_seen")
+        if found.cause == "content_changed" and _answer_is_approximate(comparison):
+            return Verdict("append_only", other, comparison.first)
+        return self._fault(row, other, comparison, found)
+
+    def _same_application(self, comparison: Comparison) -> bool:
+        """Whether two requests without a common session have enough in common for a difference to mean anything."""
+        common = comparison.first + moved_agreement(comparison.new.prompt, comparison.old.tokens, comparison.first)
+        return 4 * common >= comparison.new.prompt_tokens
+
+    def _fault(self, row: int, other: int, comparison: Comparison, found: Found) -> Verdict:
+        agreed = _agreed(comparison, found)
+        shared = min(self.shared[row], self.prompt[row])
+        lost = max(0, min(comparison.first + agreed, self.prompt[row]) - shared)
+        moved = moved_agreement(comparison.new.prompt, comparison.old.tokens, comparison.first)
+        place = found.place
+        hashed = xxhash.xxh3_64_intdigest(f"{found.cause}\n{place.kind}\n{place.role}\n{found.key}".encode()) >> 1
+        if hashed not in self.examples:
+            self.examples[hashed] = _example(row, other, comparison, found, agreed)
+        return Verdict(found.cause, other, comparison.first, str(place), found.detail, hashed, lost, moved)
+
+    def finish(self) -> Breaks:
+        columns = self.columns.done()
+        lineage = self.built.lineage
+        together = lineage.shared_tokens if self.separation is None else self.separation.within_base
+        return Breaks(columns, together, self.examples, self.inferred, self.not_compared)
+
+
+def _went_back(comparison: Comparison) -> bool:
+    """All messages of the new prompt begin the old one, and only its generation prompt is not there."""
+    if comparison.bodies is None:
+        return False
+    new, old = comparison.bodies
+    return (
+        comparison.equal_messages == len(new.messages) < len(old.messages)
+        and comparison.tools is None
+        and comparison.place.kind == "generation"
+    )
+
+
+def _answer_is_approximate(comparison: Comparison) -> bool:
+    """The difference lies in an answer whose ids were made from its text: nothing is proven by it."""
+    return comparison.place.kind == "output" and comparison.old.output != "ids"
+
+
+def _agreed(comparison: Comparison, found: Found) -> int:
+    """Tokens behind the first difference that would be shared without it, up to the next difference of another kind."""
+    if found.moved:
+        return _agreed_in_any_order(comparison)
+    total = 0
+    for number, gap in enumerate(comparison.walk.gaps):
+        if number and not _explained(comparison, found, gap.new_start, gap.old_start, gap.new_end, gap.old_end):
+            break
+        total += gap.agrees
+    return total
+
+
+def _explained(comparison: Comparison, found: Found, a: int, b: int, a_end: int, b_end: int) -> bool:
+    if found.explains is None or max(a_end - a, b_end - b) > 400:
+        return False
+    new = comparison.decode(comparison.new, a - 12, min(a_end + 16, comparison.new.prompt_tokens))
+    old = comparison.decode(comparison.old, b - 12, b_end + 16)
+    return new is not None and old is not None and found.explains(new, old)
+
+
+def _agreed_in_any_order(comparison: Comparison) -> int:
+    """Where text only changed places, everything that is found again counts, up to the last gap that is filled."""
+    gaps = comparison.walk.gaps
+    new, old = comparison.new.prompt, comparison.old.tokens
+    end = comparison.first
+    for gap in gaps:
+        here = moved_agreement(new[: 4 * gap.new_end], old, comparison.first)
+        if 2 * (here + 64) < gap.new_end - comparison.first:
+            break
+        end = gap.new_end + gap.agrees
+    return moved_agreement(new[: 4 * end], old, comparison.first)
+
+
+def _example(row: int, other: int, comparison: Comparison, found: Found, agreed: int) -> BreakExample:
+    first = comparison.first
+    left = comparison.decode(comparison.new, first - 24, first)
+    old = comparison.decode(comparison.old, first, first + 12)
+    new = comparison.decode(comparison.new, first, min(first + 12, comparison.new.prompt_tokens))
+    return BreakExample(row, other, first, str(found.place), left, old, new, found.detail, agreed)

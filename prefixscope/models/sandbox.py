@@ -1,0 +1,83 @@
+"""The sandbox that chat templates run in, with its verdicts remembered.
+
+jinja2's sandbox asks for every attribute anew whether it is safe, which is most of the time of rendering a chat. For
+plain data the answer depends on nothing but type and name, so it is asked once. Nothing else is different: the filters,
+tests, globals and extensions are those of the environment given, and whatever is not plain data takes jinja2's own way.
+"""
+
+from __future__ import annotations
+
+from types import BuiltinMethodType, NoneType
+from typing import Any, cast
+
+from jinja2 import Environment
+from jinja2.runtime import Context, LoopContext
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
+
+__all__ = ["RememberingSandbox", "remembering"]
+
+_PLAIN = frozenset({dict, list, tuple, str, int, float, bool, NoneType})
+_OF_DICT = frozenset(dir(dict))
+_FORMATTING = ("format", "format_map")
+"""Methods of str that the sandbox replaces by its own."""
+
+
+class RememberingSandbox(ImmutableSandboxedEnvironment):
+    """ImmutableSandboxedEnvironment with the same answers, found faster. Made by `remembering` only."""
+
+    _safe: dict[tuple[type, str], bool]
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        kind = type(obj)
+        if kind is dict and attribute not in _OF_DICT:
+            # no attribute of a dict has this name, so jinja2 would go on to the key
+            try:
+                return obj[attribute]
+            except KeyError:
+                return self.undefined(obj=obj, name=attribute)
+        safe = self._safe.get((kind, attribute))
+        if safe is None:
+            safe = self._safe[kind, attribute] = self._always_safe(obj, kind, attribute)
+        if safe:
+            try:
+                value = getattr(obj, attribute)
+            except AttributeError:
+                return super().getattr(obj, attribute)
+            if kind in _PLAIN or type(value) in _PLAIN:
+                return value
+            return self.wrap_str_format(value) or value
+        return super().getattr(obj, attribute)
+
+    def _always_safe(self, obj: Any, kind: type, attribute: str) -> bool:
+        """Whether the sandbox allows this attribute on every object of this type: its rules look at nothing else."""
+        if kind in _PLAIN:
+            return hasattr(kind, attribute) and attribute not in _FORMATTING and self._allows(obj, attribute)
+        return (kind is LoopContext or issubclass(kind, Namespace)) and self._allows(obj, attribute)
+
+    def _allows(self, obj: Any, attribute: str) -> bool:
+        return bool(self.is_safe_attribute(obj, attribute, None))
+
+    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
+        # a method of a string is neither marked as unsafe nor wants the context: it can carry no marks at all
+        if type(__obj) is BuiltinMethodType and type(__obj.__self__) is str:
+            kwargs.pop("_block_vars", None)
+            kwargs.pop("_loop_vars", None)
+            return __obj(*args, **kwargs)
+        return super().call(__context, __obj, *args, **kwargs)
+
+
+def remembering(environment: Environment) -> RememberingSandbox:
+    """A copy of an environment whose class is exactly jinja2's ImmutableSandboxedEnvironment.
+
+    >>> from jinja2.sandbox import ImmutableSandboxedEnvironment
+    >>> quick = remembering(ImmutableSandboxedEnvironment(trim_blocks=True))
+    >>> quick.from_string("{{ a.b }}{{ a.keys()|list }}{{ a.__class__ }}").render(a={"b": 1})
+    "1['b']"
+    """
+    assert type(environment) is ImmutableSandboxedEnvironment, "another sandbox has other rules"
+    copy = environment.overlay()
+    copy.__class__ = RememberingSandbox
+    quick = cast(RememberingSandbox, copy)
+    quick._safe = {}
+    return quick
