@@ -10,12 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from prefixscope.capacity_results import CapacityDetails, CapacitySection
+
 __all__ = [
     "RUNGS",
     "SCHEMA",
     "AnalyzeReport",
     "BlockSizeRow",
     "BlocksReport",
+    "CapacityReport",
     "EngineUsed",
     "FormatFacts",
     "Group",
@@ -215,7 +218,7 @@ class PoolReport:
     ladder: tuple[Rung, ...]
     block_sizes: tuple[BlockSizeRow, ...]
     largest_block_size_with_reuse: int | None
-    capacity: Any = None
+    capacity: CapacitySection | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +263,16 @@ class BlocksReport:
 
     input: InputReport
     pools: tuple[PoolReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityReport:
+    """The result of `capacity`: pools as `analyze` gives them, each with its section, and the details of each."""
+
+    input: InputReport
+    pools: tuple[PoolReport, ...]
+    details: tuple[CapacityDetails, ...]
+    counted_requests: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from prefixscope.engines.profile import Speculative
 
-__all__ = ["AnalyzeOptions", "EngineChoice", "LogOptions", "Progress"]
+__all__ = ["AnalyzeOptions", "CapacityOptions", "EngineChoice", "LogOptions", "MemoryOptions", "Progress"]
 
 Progress = Callable[[str, int, int | None], None]
 """Called now and then with (what is being done, units done, units in all or None)."""
@@ -43,6 +43,41 @@ class EngineChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryOptions:
+    """How much KV memory a replica has, as the user writes it, and what a token costs in it.
+
+    `capacities` (`20000blocks`, `40GiB`, `2Mtok`): the first feeds the ladder, all are points of the curve.
+    `concurrency`: requests running at once, where the log does not tell. `kv_dtype` and `tensor_parallel`: None is what
+    the models file says, else the model's own type and one rank.
+    """
+
+    capacities: tuple[str, ...] = ()
+    concurrency: int | None = None
+    kv_dtype: str | None = None
+    tensor_parallel: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityOptions:
+    """What the command `capacity` takes beyond the shared options.
+
+    `ttls`: durations such as `5m`. `tiers`: `NAME=SIZE[@BANDWIDTH[+LATENCY]]`, the engine's own memory first; with
+    `exclusive_tiers` no block is in two of them, `tier_chunk` is the granularity of those after the first in tokens.
+    `policies`: names of eviction policies, or `all`; the clairvoyant bound is always among them.
+    """
+
+    log: LogOptions
+    engine: EngineChoice = field(default_factory=EngineChoice)
+    memory: MemoryOptions = field(default_factory=MemoryOptions)
+    ttls: tuple[str, ...] = ()
+    tiers: tuple[str, ...] = ()
+    exclusive_tiers: bool = False
+    tier_chunk: int | None = None
+    prefill_tokens_per_second: float | None = None
+    policies: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class AnalyzeOptions:
     """Everything `analyze` and `blocks` take."""
 
@@ -52,3 +87,4 @@ class AnalyzeOptions:
     measured: tuple[str, str] | None = None
     hide_text: bool = False
     prefixes: int = 10
+    memory: MemoryOptions = field(default_factory=MemoryOptions)

@@ -21,7 +21,7 @@ import zstandard
 
 from prefixscope.records import Json, LoggedRequest
 
-__all__ = ["DEFAULT_BUDGET", "NOTHING", "Body", "BodyStore"]
+__all__ = ["DEFAULT_BUDGET", "NOTHING", "Body", "BodyPieces", "BodyStore", "Piece", "pieces_of"]
 
 DEFAULT_BUDGET = 256 << 20
 """Bytes of compressed pages that are kept."""
@@ -43,6 +43,38 @@ class Body:
     messages: tuple[int, ...]
     tools: int
     options: int
+
+
+Piece = tuple[bytes, bytes | None]
+"""The digest of a JSON value and its text; None where the text was handed over before."""
+
+
+@dataclass(frozen=True, slots=True)
+class BodyPieces:
+    """What of a request can reach its prompt, ready to be kept."""
+
+    messages: tuple[Piece, ...]
+    tools: Piece | None
+    options: Piece | None
+
+
+def pieces_of(request: LoggedRequest) -> BodyPieces:
+    """The pieces of a request's body. Prompts that are no messages have options only."""
+    body = request.body
+    chat = request.kind == "chat"
+    messages = body.get("messages") if chat else None
+    tools = body.get("tools") if chat else None
+    options = {name: body[name] for name in _OPTIONS if body.get(name) is not None}
+    return BodyPieces(
+        tuple(_piece(message) for message in messages) if isinstance(messages, list) else (),
+        _piece(tools) if tools else None,
+        _piece(options) if options else None,
+    )
+
+
+def _piece(value: Json) -> Piece:
+    raw = _dumps(value)
+    return xxhash.xxh3_128_digest(raw), raw
 
 
 class BodyStore:
@@ -79,17 +111,17 @@ class BodyStore:
         return len(self.node)
 
     def add(self, request: LoggedRequest) -> int:
-        """Keeps a body; gives its number. Prompts that are no messages keep their options only."""
-        body = request.body
+        """Keeps a body; gives its number."""
+        return self.add_pieces(pieces_of(request))
+
+    def add_pieces(self, pieces: BodyPieces) -> int:
+        """The same for a body that was taken apart elsewhere."""
         node = 0
-        messages = body.get("messages") if request.kind == "chat" else None
-        for message in messages if isinstance(messages, list) else ():
+        for message in pieces.messages:
             node = self._below(node, self._intern(message))
         self.node.append(node)
-        tools = body.get("tools") if request.kind == "chat" else None
-        self._tools.append(NOTHING if not tools else self._intern(tools))
-        options = {name: body[name] for name in _OPTIONS if body.get(name) is not None}
-        self._options.append(NOTHING if not options else self._intern(options))
+        self._tools.append(NOTHING if pieces.tools is None else self._intern(pieces.tools))
+        self._options.append(NOTHING if pieces.options is None else self._intern(pieces.options))
         return len(self.node) - 1
 
     def body(self, number: int) -> Body:
@@ -115,14 +147,13 @@ class BodyStore:
 
     def value(self, piece: int) -> Json:
         """The JSON value of a piece, keys in logged order. Raises LookupError where its page was dropped."""
-        if piece == NOTHING:
-            return None
+        return None if piece == NOTHING else _loads(self._raw(piece))
+
+    def _raw(self, piece: int) -> bytes:
         page, offset = divmod(self._place[piece], 1 << 32)
         if page == self._page:
-            raw = bytes(self._current[offset : offset + self._length[piece]])
-        else:
-            raw = self._opened(page)[offset : offset + self._length[piece]]
-        return _loads(raw)
+            return bytes(self._current[offset : offset + self._length[piece]])
+        return self._opened(page)[offset : offset + self._length[piece]]
 
     def holds(self, pieces: Sequence[int]) -> bool:
         """Whether all these pieces can still be read."""
@@ -148,17 +179,21 @@ class BodyStore:
             self._piece.append(piece)
         return child
 
-    def _intern(self, value: Json) -> int:
-        raw = _dumps(value)
-        digest = xxhash.xxh3_128_digest(raw)
+    def _intern(self, given: Piece) -> int:
+        digest, raw = given
         piece = self._number_of.get(digest)
         if piece is None:
+            assert raw is not None, "a piece is handed over with its text the first time"
             piece = self._number_of[digest] = len(self._place)
             self._place.append(0)
             self._length.append(len(raw))
             self._write(piece, raw)
         elif self._place[piece] >> 32 < self._oldest + (self._page - self._oldest) // 4:
-            self._write(piece, raw)  # an old piece that is still in use moves to the young end
+            # an old piece that is still in use moves to the young end
+            if raw is None and self.holds((piece,)):
+                raw = self._raw(piece)
+            if raw is not None:
+                self._write(piece, raw)
         return piece
 
     def _write(self, piece: int, raw: bytes) -> None:

@@ -21,7 +21,7 @@ from prefixscope.breaks.forms import content_text
 
 __all__ = ["Candidates", "Keys"]
 
-_RECENT = 16
+_RECENT = 8
 _PER_KEY = 4
 _SESSION_DEPTH = 8
 _CHUNK = re.compile(r"[\n.!?;]+")

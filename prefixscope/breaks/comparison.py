@@ -42,6 +42,10 @@ class Texts(Protocol):
         """A row's prompt as it would be with the template options or the time of another row."""
         ...
 
+    def rendered_with(self, row: int, messages: Sequence[Json]) -> str | None:
+        """A row's prompt as it would be with other messages."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Side:
@@ -160,6 +164,10 @@ class Comparison:
         return self._texts.rendered_as(
             self.new.row, self.old.row if options else None, self.old.row if time else None
         )
+
+    def rendered_with(self, messages: Sequence[Json]) -> str | None:
+        """The new prompt as text with other messages."""
+        return self._texts.rendered_with(self.new.row, messages)
 
     # -- bodies ---------------------------------------------------------------------------------------------------
 

@@ -13,25 +13,27 @@ from collections.abc import Callable
 import xxhash
 
 from prefixscope.breaks.agreement import equal_at_same_places, first_difference, moved_agreement
-from prefixscope.breaks.bodies import DEFAULT_BUDGET, Body, BodyStore
+from prefixscope.breaks.bodies import DEFAULT_BUDGET, Body, BodyPieces, BodyStore
 from prefixscope.breaks.candidates import Candidates, Keys
 from prefixscope.breaks.causes import prove
 from prefixscope.breaks.comparison import Comparison, Side, Texts
+from prefixscope.breaks.detectors.messages import multimodal_content
 from prefixscope.breaks.found import Found
-from prefixscope.breaks.kept import by_length, is_branch
-from prefixscope.breaks.separation import Separation, separation_of
+from prefixscope.breaks.kept import by_length, is_branch, went_on
+from prefixscope.breaks.media import first_other_medium
+from prefixscope.breaks.separation import Separation, scope_of, separation_of
 from prefixscope.breaks.table import BreakExample, Breaks
 from prefixscope.breaks.verdict import Verdict, VerdictColumns
 from prefixscope.index.builder import BuiltLineage
 from prefixscope.index.lineage import UNKNOWN
-from prefixscope.records import LoggedRequest, Prompt
 
 __all__ = ["BreakFinder"]
 
 KINDS = ("chat", "text", "tokens", "hashes")
 _RELATED = 16
 """Tokens two requests must have in common, in front of the difference or behind it, to be compared at all."""
-_MOST_CANDIDATES = 24
+_MOST_CANDIDATES = 16
+_MOST_MOVED = 4
 
 
 class BreakFinder:
@@ -43,11 +45,10 @@ class BreakFinder:
         self._templates: dict[str | None, int] = {}
         self._template: array[int] = array("l")
 
-    def note(self, request: LoggedRequest, prompt: Prompt) -> None:
-        """Keeps what the comparison will need of a request."""
-        self.store.add(request)
-        self._kinds.append(KINDS.index(request.kind))
-        template = prompt.identity.template
+    def note(self, kind: str, template: str | None, pieces: BodyPieces) -> None:
+        """Keeps what the comparison will need of a request: its kind, its template's fingerprint and its body."""
+        self.store.add_pieces(pieces)
+        self._kinds.append(KINDS.index(kind))
         self._template.append(self._templates.setdefault(template, len(self._templates)))
 
     def find(self, built: BuiltLineage, texts: Texts, progress: Callable[[int], None] = lambda _: None) -> Breaks:
@@ -78,10 +79,17 @@ class _Run:
         self.separation: Separation | None = separation_of(built, built.identities)
         lineage = built.lineage
         self.prompt = lineage.prompt_tokens.tolist()
-        self.shared = lineage.shared_tokens.tolist()
-        self.parents = lineage.parent_row.tolist()
+        self.reused = lineage.shared_tokens.tolist()
+        shared, parents = lineage.shared_tokens, lineage.parent_row
+        if self.separation is not None:
+            shared, parents = self.separation.besides_media, self.separation.media_parent
+        self.shared = shared.tolist()
+        self.parents = parents.tolist()
         self.unit = lineage.unit.tolist()
         self.namespaces = lineage.namespace.tolist()
+        scopes: dict[tuple[str, ...], int] = {}
+        self.scopes = [scopes.setdefault(scope_of(one), len(scopes)) for one in built.identities]
+        self.with_media = [any(extra.startswith("media=") for extra in one.extra) for one in built.identities]
         self.sessions = lineage.session.codes.tolist()
         self.columns = VerdictColumns()
         self.examples: dict[int, BreakExample] = {}
@@ -94,7 +102,7 @@ class _Run:
         number = self.order[row]
         kind = self.finder.kind(number)
         tokens = self._tokens(row)[: 4 * self.prompt[row]] if kind in ("text", "tokens") else None
-        keys = self.candidates.keys_of(number, self.namespaces[row], self.sessions[row], kind, tokens)
+        keys = self.candidates.keys_of(number, self.scopes[row], self.sessions[row], kind, tokens)
         verdict = self._verdict(row, keys, kind)
         self.columns.append(verdict)
         self.candidates.add(row, keys)
@@ -169,12 +177,28 @@ class _Run:
         first = min(self._first(row, other), self.prompt[row])
         known = len(self._tokens(other)) // 4
         kept = by_length(first, self.prompt[row], self.prompt[other], known)
-        return None if kept is None else Verdict(kept, other, first)
+        if kept is None:
+            return None
+        return self._by_media(row, other) or Verdict(kept, other, first)
+
+    def _by_media(self, row: int, other: int) -> Verdict | None:
+        """Equal tokens may stand for other images: the first that differs is where the prompts part."""
+        if not (self.with_media[row] or self.with_media[other]) or self.namespaces[row] == self.namespaces[other]:
+            return None
+        comparison = self._comparison(row, other)
+        if comparison is None:
+            return self._uncompared(other)
+        first = first_other_medium(comparison)
+        if first is None:
+            return None
+        comparison = Comparison(comparison.new, comparison.old, first, self.finder.store, self.texts)
+        found = multimodal_content(comparison)
+        return None if found is None else self._fault(row, other, comparison, found)
 
     def _first(self, row: int, other: int) -> int:
         """Tokens two rows share from the beginning, also of different namespaces."""
         if self.parents[row] == other:
-            return int(self.shared[row])
+            return self.shared[row]
         if self.namespaces[row] == self.namespaces[other]:
             ends = self.built.ends
             return self.built.tree.common_prefix(ends[row].leaf, ends[other].leaf)
@@ -208,7 +232,7 @@ class _Run:
         """Where nothing agrees at equal positions: the row with most equal text at any place, if it is related."""
         new = self._tokens(row)[: 4 * self.prompt[row]]
         agreed = {}
-        for equal, first, other in sorted(scored, key=lambda one: (-one[1], -one[2]))[:8]:
+        for equal, first, other in sorted(scored, key=lambda one: (-one[1], -one[2]))[:_MOST_MOVED]:
             agreed[other] = (first + max(equal, moved_agreement(new, self._tokens(other), first)), equal)
         most = max(total for total, _ in agreed.values())
         if most < min(_RELATED, max(self.prompt[row] // 4, 1)):
@@ -246,6 +270,12 @@ class _Run:
         comparison = self._comparison(row, other)
         if comparison is None:
             return self._uncompared(other)
+        if self.with_media[row] and self.with_media[other]:
+            by_media = self._by_media(row, other)
+            if by_media is not None:
+                return by_media
+        if went_on(comparison):
+            return Verdict("append_only", other, comparison.first)
         if is_branch(comparison):
             return Verdict("branched", other, comparison.first)
         if _went_back(comparison):
@@ -260,14 +290,14 @@ class _Run:
 
     def _same_application(self, comparison: Comparison) -> bool:
         """Whether two requests without a common session have enough in common for a difference to mean anything."""
-        common = comparison.first + moved_agreement(comparison.new.prompt, comparison.old.tokens, comparison.first)
+        common = comparison.first + _almost(comparison)
         return 4 * common >= comparison.new.prompt_tokens
 
     def _fault(self, row: int, other: int, comparison: Comparison, found: Found) -> Verdict:
         agreed = _agreed(comparison, found)
-        shared = min(self.shared[row], self.prompt[row])
+        shared = min(self.reused[row], self.prompt[row])
         lost = max(0, min(comparison.first + agreed, self.prompt[row]) - shared)
-        moved = moved_agreement(comparison.new.prompt, comparison.old.tokens, comparison.first)
+        moved = _almost(comparison)
         place = found.place
         hashed = xxhash.xxh3_64_intdigest(f"{found.cause}\n{place.kind}\n{place.role}\n{found.key}".encode()) >> 1
         if hashed not in self.examples:
@@ -308,6 +338,15 @@ def _agreed(comparison: Comparison, found: Found) -> int:
             break
         total += gap.agrees
     return total
+
+
+def _almost(comparison: Comparison) -> int:
+    """Equal text behind the first difference, wherever it stands: in order, and moved from one gap to another."""
+    gaps = comparison.walk.gaps
+    new, old = comparison.new.prompt, comparison.old.tokens
+    ours = b"".join(new[4 * gap.new_start : 4 * gap.new_end] for gap in gaps)
+    theirs = b"".join(old[4 * gap.old_start : 4 * gap.old_end] for gap in gaps)
+    return sum(gap.agrees for gap in gaps) + moved_agreement(ours, theirs, 0)
 
 
 def _explained(comparison: Comparison, found: Found, a: int, b: int, a_end: int, b_end: int) -> bool:

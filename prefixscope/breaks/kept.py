@@ -8,14 +8,16 @@ other question.
 from __future__ import annotations
 
 from prefixscope.breaks.comparison import Comparison
-from prefixscope.breaks.forms import content_text, media_of, same_but_order, segments
-from prefixscope.breaks.volatile import volatile_walk
+from prefixscope.breaks.forms import content_text, same_but_order, segments
+from prefixscope.breaks.spaces import space_only
+from prefixscope.breaks.volatile import common_chars, volatile_walk
 
-__all__ = ["by_length", "is_branch", "same_turn_in_another_form"]
+__all__ = ["by_length", "is_branch", "may_be_moved", "reordered_text", "same_turn_in_another_form", "went_on"]
 
 _OUTSIDE = ("user", "tool", "function", "ipython", "observation")
 LONG_TURN = 200
 """Characters that must agree behind a clock or id before two turns are one text, not two questions."""
+_GENERATION = 96
 RETURNS = 24
 """Characters of one message that make it a sign of the same conversation."""
 
@@ -66,14 +68,27 @@ def _comes_back(comparison: Comparison, at: int) -> bool:
     return any(len(content_text(message := comparison.message(piece))) >= RETURNS or message.get("tool_calls") for piece in later)
 
 
+def went_on(comparison: Comparison) -> bool:
+    """Whether all of the old messages are shared, and only its generation prompt is not: no answer follows them."""
+    if comparison.bodies is None or comparison.old.prompt_tokens - comparison.first > _GENERATION:
+        return False
+    new, old = (len(body.messages) for body in comparison.bodies)
+    if new <= old or comparison.role(old) == "assistant" or comparison.old_rendered is None:
+        return False
+    part = comparison.old_rendered.parts[-1] if comparison.old_rendered.parts else None
+    if part is None or part.kind != "generation" or comparison.new_rendered is None:
+        return False
+    return common_chars(comparison.new_rendered.text, comparison.old_rendered.text) >= part.start_char
+
+
 def same_turn_in_another_form(comparison: Comparison) -> bool:
-    """Whether the two turns at the first difference are one text in two forms."""
+    """Whether the two turns at the first difference are one text in two forms, or with other media or ids."""
     assert comparison.changed is not None
     new, old = comparison.changed
     ours, theirs = content_text(new), content_text(old)
-    if media_of(new) != media_of(old) and ours == theirs:
+    if ours == theirs and (ours or new.get("role") == old.get("role")):
         return True
-    if "".join(ours.split()) == "".join(theirs.split()):
+    if space_only(ours, theirs) and ours.split() == theirs.split():
         return True
     walked = volatile_walk(ours, theirs)
     if walked.proven:
@@ -81,17 +96,54 @@ def same_turn_in_another_form(comparison: Comparison) -> bool:
         agreed = walked.new_end - start - sum(one.new_end - one.new_start for one in walked.stretches)
         if agreed >= LONG_TURN or (new.get("role") != "user" and walked.complete and start + agreed >= RETURNS):
             return True
-    return reordered_text(ours, theirs)
+    return may_be_moved(comparison) and reordered_text(ours, theirs)
+
+
+_EXCHANGED = 32
+
+
+def may_be_moved(comparison: Comparison) -> bool:
+    """Whether text may have changed places at the first difference.
+
+    A few tokens that stand for a few others, with agreement behind them, were exchanged. What moved away leaves a
+    hole on one side.
+    """
+    gaps = comparison.walk.gaps
+    if not gaps:
+        return False
+    gap = gaps[0]
+    sizes = gap.new_end - gap.new_start, gap.old_end - gap.old_start
+    return not (0 < min(sizes) and max(sizes) <= _EXCHANGED <= gap.agrees)
 
 
 def reordered_text(new: str, old: str) -> bool:
     """Whether two texts are the same passages in another order."""
-    if len(new) < 40:
-        return False
-    for ours, theirs in zip(segments(new), segments(old), strict=False):
-        if same_but_order(ours, theirs) and sum(map(len, ours)) >= 40:
+    start = common_chars(new, old)
+    if not any(new[start + skip : start + skip + _CHUNK] in old[start:] for skip in (0, 6, 12, 24)):
+        return False  # what stands here now would have to stand further behind in the old text
+    start = max(new.rfind("\n", 0, start), new.rfind(". ", 0, start), start - _BACK, 0)
+    end = _common_end(new[start:], old[start:])
+    ours, theirs = new[start : len(new) - end], old[start : len(old) - end]
+    for a, b in zip(segments(ours), segments(theirs), strict=False):
+        if same_but_order(a, b) and sum(map(len, a)) >= 40:
             return True
     return False
+
+
+_CHUNK = 14
+_BACK = 400
+
+
+def _common_end(new: str, old: str) -> int:
+    """Characters both end with, to the last line end among them."""
+    low, high = 0, min(len(new), len(old))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if new[len(new) - middle :] == old[len(old) - middle :]:
+            low = middle
+        else:
+            high = middle - 1
+    return len(new) - new.find("\n", len(new) - low) if low and "\n" in new[len(new) - low :] else 0
 
 
 def _tail_differs(comparison: Comparison) -> bool:

@@ -1,14 +1,15 @@
 """What rows would share if the engine kept nothing apart: the price of adapters, salts and other namespaces.
 
-Sequences of a log with several namespaces are inserted a second time, under one root per base model (and a third
-time under one root per tokenizer, where several models read the same ids). Only then is it known that the same text
-was there before, in another namespace.
+Sequences of a log with several namespaces are inserted again, under one root per base model (and where several
+models read the same ids, under one root per tokenizer). Only then is it known that the same text was there before,
+in another namespace. Media are no such namespace of the user's: rows that differ in their images alone are compared
+as if they did not, and the image is found as what differs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from prefixscope.index.lineage import UNKNOWN, Int64
 from prefixscope.index.tree import Ends, PrefixTree
 from prefixscope.records import Identity
 
-__all__ = ["Separated", "Separation", "separation_of"]
+__all__ = ["Separated", "Separation", "scope_of", "separation_of"]
 
 SIGNIFICANT = 16
 """Tokens that another namespace must have beyond the own one; less is how all prompts begin. Half of a short prompt
@@ -35,12 +36,15 @@ class Separated:
 
 @dataclass(frozen=True, slots=True)
 class Separation:
-    """Per row: tokens shared with any earlier row of the same base model, or of the same tokenizer, and with whom."""
+    """Per row: tokens shared with any earlier row of the same base model, of the same tokenizer, or of the same
+    namespace but for its media; and with whom."""
 
     within_base: Int64
     base_parent: Int64
     anywhere: Int64
     any_parent: Int64
+    besides_media: Int64
+    media_parent: Int64
     identities: Sequence[Identity]
 
     def of(self, row: int, shared: int, prompt_tokens: int) -> Separated | None:
@@ -77,7 +81,20 @@ def separation_of(built: BuiltLineage, identities: Sequence[Identity]) -> Separa
     wide = base
     if len(np.unique(lineage.pool)) > 1 or len({one.position for one in identities}) > 1:
         wide = _stamped(built, [_alphabet(one) for one in identities])
-    return Separation(base[0], base[1], wide[0], wide[1], identities)
+    scope = (lineage.shared_tokens, lineage.parent_row)
+    if any(one.startswith("media=") for identity in identities for one in identity.extra):
+        scope = _stamped(built, [scope_of(one) for one in identities])
+    return Separation(*base, *wide, *scope, identities)
+
+
+def scope_of(identity: Identity) -> tuple[str, ...]:
+    """The namespace without its media: rows of one scope are compared with each other.
+
+    >>> scope_of(Identity("m", extra=("media=1",))) == scope_of(Identity("m"))
+    True
+    """
+    extra = tuple(one for one in identity.extra if not one.startswith("media="))
+    return (identity.tokenizer or "", *replace(identity, extra=extra).namespace)
 
 
 def _alphabet(identity: Identity) -> tuple[str, ...]:

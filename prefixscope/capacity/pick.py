@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,15 @@ from prefixscope.capacity.distances import memory_groups
 from prefixscope.index.lineage import NO_TIME, Int64, Lineage
 from prefixscope.results import rate
 
-__all__ = ["BlockSizeChoice", "Recommendation", "RunningNeed", "choose_block_size", "recommend", "running_need"]
+__all__ = [
+    "BlockSizeChoice",
+    "Recommendation",
+    "RunningNeed",
+    "choose_block_size",
+    "choose_from",
+    "recommend",
+    "running_need",
+]
 
 GIB = 2**30
 
@@ -87,7 +95,11 @@ def choose_block_size(
 ) -> BlockSizeChoice | None:
     """From one curve per block size; None where no size was tried that the engine accepts, or nothing is reused."""
     tried = [curve for curve in curves if accepted is None or curve.block_size in accepted]
-    reuse = {curve.block_size: curve.infinite_tokens for curve in tried}
+    return choose_from({curve.block_size: curve.infinite_tokens for curve in tried}, within)
+
+
+def choose_from(reuse: Mapping[int, int], within: float = 0.01) -> BlockSizeChoice | None:
+    """From cached tokens of an infinite cache per accepted block size."""
     if not reuse or not max(reuse.values()):
         return None
     best = max(reuse.values())

@@ -11,22 +11,10 @@ import numpy.typing as npt
 from prefixscope.capacity.curve import CurveModel, HitCurve
 from prefixscope.capacity.distances import ReuseDistances, memory_groups, stored_lineage
 from prefixscope.capacity.pick import Recommendation, RunningNeed, recommend
+from prefixscope.capacity_results import CapacityPoint
 from prefixscope.results import rate
 
 __all__ = ["CapacityPoint", "CapacitySummary", "point_at", "round_capacities", "summarize"]
-
-
-@dataclass(frozen=True, slots=True)
-class CapacityPoint:
-    """One capacity in usable blocks per replica; `asked` where the user named it. Rates are None without prompts."""
-
-    blocks: int
-    bytes: int | None
-    cached_tokens: int
-    token_hit_rate: float | None
-    hit_blocks: int
-    block_hit_rate: float | None
-    asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

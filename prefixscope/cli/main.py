@@ -19,7 +19,9 @@ import typer
 from prefixscope import __version__
 from prefixscope.cli.analyze import analyze
 from prefixscope.cli.blocks import blocks
+from prefixscope.cli.events import events
 from prefixscope.cli.formats import formats
+from prefixscope.cli.hashes import hashes
 from prefixscope.cli.index import index
 from prefixscope.cli.models import models_
 from prefixscope.cli.screen import say
@@ -39,6 +41,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "analyze": analyze,
     "index": index,
     "blocks": blocks,
+    "hashes": hashes,
+    "events": events,
     "models": models_,
     "formats": formats,
 }

@@ -51,26 +51,9 @@ def document() -> str:
         "\n## Facts\n",
         *map(_facts, profiles),
         "\n## vLLM by version\n",
-        _table(
-            ("versions", "unhashed blocks reused first", "states kept by default", "EAGLE and MTP"),
-            (
-                (
-                    entry.label,
-                    "yes" if entry.unhashed_first else "no",
-                    "all" if entry.retention is None else "where a prompt can be resumed",
-                    "hash covers the next tokens" if entry.lookahead else "last matched unit dropped",
-                )
-                for entry in VERSIONS
-            ),
-        ),
+        _versions(),
         "\nWhat a block's hash covers beside its tokens:\n",
-        _table(
-            ("versions", "start without PYTHONHASHSEED", "adapter", "multimodal item", "cache_salt", "event items"),
-            (
-                (k.label, "fixed (sha256)" if k.fixed_seed else "random", k.lora, k.multimodal, k.salt, k.events)
-                for k in HASH_KEYS
-            ),
-        ),
+        _hash_keys(),
         "\n## Block sizes by attention backend\n",
         _table(("engine", "backend", "default", "accepted"), _backends()),
         "\n## Hosted APIs\n",
@@ -112,6 +95,29 @@ def _facts(profile: EngineProfile) -> str:
     rows = ((fact.subject, fact.statement, fact.source, fact.versions, f"*{fact.verified}*") for fact in facts)
     table = _table(("subject", "statement", "source", "versions", "verified"), rows)
     return f"### {profile.name}\n\n{table}"
+
+
+def _versions() -> str:
+    head = ("versions", "unhashed blocks reused first", "states kept by default", "EAGLE and MTP")
+    rows = (
+        (
+            entry.label,
+            "yes" if entry.unhashed_first else "no",
+            "all" if entry.retention is None else "where a prompt can be resumed",
+            "hash covers the next tokens" if entry.lookahead else "last matched unit dropped",
+        )
+        for entry in VERSIONS
+    )
+    return _table(head, rows)
+
+
+def _hash_keys() -> str:
+    head = ("versions", "start without PYTHONHASHSEED", "adapter", "multimodal item", "cache_salt", "event items")
+    rows = (
+        (k.label, "fixed (sha256)" if k.fixed_seed else "random", k.lora, k.multimodal, k.salt, k.events)
+        for k in HASH_KEYS
+    )
+    return _table(head, rows)
 
 
 def _backends() -> Iterable[tuple[str, ...]]:

@@ -4,22 +4,63 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from prefixscope.index.lineage import NO_TIME, OUTPUTS, UNKNOWN, Int64, Labels, Lineage
-from prefixscope.index.tree import Ends, PrefixTree
+from prefixscope.index.tree import EndsTable, PrefixTree
 from prefixscope.records import Identity, LoggedRequest, Prompt
 
-__all__ = ["BuiltLineage", "LineageBuilder"]
+__all__ = ["BuiltLineage", "LineageBuilder", "RowFacts", "row_facts"]
 
-_COUNTS = (
-    "line", "namespace", "pool", "unit", "tier", "output", "n", "status", "prompt_tokens", "sequence_tokens",
-    "output_tokens", "measured_prompt_tokens", "measured_cached_tokens", "known_tokens",
-)  # fmt: skip
+_CODES = {"namespace": "i", "pool": "i"}
+_COUNTS = {
+    "line": "q", "unit": "q", "tier": "b", "output": "b", "n": "q", "status": "q", "prompt_tokens": "q",
+    "sequence_tokens": "q", "output_tokens": "q", "measured_prompt_tokens": "q", "measured_cached_tokens": "q",
+    "known_tokens": "q",
+}  # fmt: skip
 _TIMES = ("time_ns", "first_token_ns", "finished_ns")
 _LABELS = ("file", "model", "adapter", "session", "tenant", "replica")
+
+
+class RowFacts(NamedTuple):
+    """What a row tells beside its tokens; plain data that is cheap to send. `counts`, `times` and `labels` are in the
+    order of the builder's columns."""
+
+    counts: tuple[int, ...]
+    times: tuple[int | None, ...]
+    labels: tuple[str | None, ...]
+    request_id: str | None
+    reads_cache: bool
+
+
+def row_facts(request: LoggedRequest, prompt: Prompt) -> RowFacts:
+    """The facts of a request and its prompt."""
+    symbols = len(prompt.tokens) // 4
+    usage = request.usage
+    # Usage of a call with several prompts counts them together: it says nothing of one of them.
+    own = usage if usage is not None and request.prompts_in_call == 1 else None
+    counts = (
+        request.source.line,
+        prompt.unit,
+        request.tier,
+        OUTPUTS.index(prompt.output),
+        prompt.n,
+        _known(request.status),
+        prompt.prompt_tokens,
+        prompt.sequence_tokens,
+        _generated(request, prompt),
+        _known(None if own is None else own.prompt_tokens),
+        _known(None if own is None else own.cached_tokens),
+        symbols if prompt.unit == 1 else prompt.prompt_tokens,
+    )
+    labels = (
+        request.source.file, request.model, prompt.identity.adapter, request.session_id, request.tenant,
+        request.replica,
+    )  # fmt: skip
+    times = (request.time_ns, request.first_token_ns, request.finished_ns)
+    return RowFacts(counts, times, labels, request.request_id, prompt.reads_cache)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +71,7 @@ class BuiltLineage:
 
     lineage: Lineage
     tree: PrefixTree
-    ends: tuple[Ends, ...]
+    ends: EndsTable
     ties: int
     missing_times: int
     order: Int64
@@ -42,10 +83,11 @@ class LineageBuilder:
 
     def __init__(self) -> None:
         self.tree = PrefixTree()
-        self._ends: list[Ends] = []
-        self._counts = {name: array("q") for name in _COUNTS}
+        self._ends = EndsTable()
+        self._codes = {name: array(form) for name, form in _CODES.items()}
+        self._counts = {name: array(form) for name, form in _COUNTS.items()}
         self._times = {name: array("q") for name in _TIMES}
-        self._labels: dict[str, list[str | None]] = {name: [] for name in _LABELS}
+        self._labels = {name: _LabelColumn() for name in _LABELS}
         self._request_ids: list[str | None] = []
         self._reads_cache = bytearray()
         self._namespaces: dict[tuple[str, ...], int] = {}
@@ -57,46 +99,23 @@ class LineageBuilder:
 
     def add(self, request: LoggedRequest, prompt: Prompt) -> None:
         """One row; the prompt's tokens go into the tree, its text is not kept."""
-        namespace = self._namespace_of(prompt.identity)
-        symbols = len(prompt.tokens) // 4
-        prompt_symbols = min(symbols, -(-prompt.prompt_tokens // prompt.unit))
-        self._ends.append(self.tree.insert(namespace, prompt.tokens, prompt_symbols))
-        usage = request.usage
-        # Usage of a call with several prompts counts them together: it says nothing of one of them.
-        own = usage if usage is not None and request.prompts_in_call == 1 else None
-        row = {
-            "line": request.source.line,
-            "namespace": namespace,
-            "pool": self._pools.setdefault(prompt.identity.pool, len(self._pools)),
-            "unit": prompt.unit,
-            "tier": request.tier,
-            "output": OUTPUTS.index(prompt.output),
-            "n": prompt.n,
-            "status": _known(request.status),
-            "prompt_tokens": prompt.prompt_tokens,
-            "sequence_tokens": prompt.sequence_tokens,
-            "output_tokens": _generated(request, prompt),
-            "measured_prompt_tokens": _known(None if own is None else own.prompt_tokens),
-            "measured_cached_tokens": _known(None if own is None else own.cached_tokens),
-            "known_tokens": symbols if prompt.unit == 1 else prompt.prompt_tokens,
-        }
-        for name, value in row.items():
-            self._counts[name].append(value)
-        for name in _TIMES:
-            value = getattr(request, name)
-            self._times[name].append(NO_TIME if value is None else value)
-        labels = {
-            "file": request.source.file,
-            "model": request.model,
-            "adapter": prompt.identity.adapter,
-            "session": request.session_id,
-            "tenant": request.tenant,
-            "replica": request.replica,
-        }
-        for name, label in labels.items():
-            self._labels[name].append(label)
-        self._request_ids.append(request.request_id)
-        self._reads_cache.append(prompt.reads_cache)
+        self.add_row(row_facts(request, prompt), prompt.identity, prompt.tokens)
+
+    def add_row(self, facts: RowFacts, identity: Identity, tokens: bytes) -> None:
+        """One row from its facts; `tokens` are the ids (or symbols) that are known of its sequence."""
+        namespace = self._namespace_of(identity)
+        for column, value in zip(self._counts.values(), facts.counts, strict=True):
+            column.append(value)
+        for times, time_ns in zip(self._times.values(), facts.times, strict=True):
+            times.append(NO_TIME if time_ns is None else time_ns)
+        for labels, label in zip(self._labels.values(), facts.labels, strict=True):
+            labels.append(label)
+        self._codes["namespace"].append(namespace)
+        self._codes["pool"].append(self._pools.setdefault(identity.pool, len(self._pools)))
+        self._request_ids.append(facts.request_id)
+        self._reads_cache.append(facts.reads_cache)
+        prompt_symbols = -(-self._counts["prompt_tokens"][-1] // self._counts["unit"][-1])
+        self._ends.append(self.tree.insert(namespace, tokens, min(len(tokens) // 4, prompt_symbols)))
 
     def _namespace_of(self, identity: Identity) -> int:
         namespace = self._namespaces.setdefault(identity.namespace, len(self._namespaces))
@@ -106,23 +125,28 @@ class LineageBuilder:
 
     def finish(self, provenance: dict[str, Any]) -> BuiltLineage:
         """Sorts by (time, file position, line), stable, and stamps; a missing time takes the previous row's."""
-        times, missing = _filled(np.array(self._times["time_ns"], np.int64))
+        logged_times = np.array(self._times.pop("time_ns"), np.int64)
+        times, missing = _filled(logged_times)
         order = np.argsort(times, kind="stable")
-        ends = tuple(self._ends[row] for row in order.tolist())
-        counts = {name: np.array(values, np.int64)[order] for name, values in self._counts.items()}
+        ends = EndsTable(_taken(self._ends.leaves, order), _taken(self._ends.prompt_nodes, order))
+        self._ends = ends
         stamps = self.tree.stamp(ends)
+        # every column gives its own room back before the next one takes new room
+        counts = {name: _taken(self._counts.pop(name), order) for name in _COUNTS}
+        counts |= {name: _taken(self._codes.pop(name), order) for name in _CODES}
         unit, known = counts["unit"], counts.pop("known_tokens")
         shared = np.minimum(stamps.shared_tokens * unit, known)
         shared_prompt = np.minimum(stamps.shared_prompt_tokens * unit, known)
         sorted_times = times[order]
-        real = np.array(self._times["time_ns"], np.int64)[order] != NO_TIME
+        real = logged_times[order] != NO_TIME
         ties = int(((sorted_times[1:] == sorted_times[:-1]) & real[1:]).sum())
-        columns: dict[str, Any] = {name: _labels(values, order) for name, values in self._labels.items()}
+        columns: dict[str, Any] = {name: self._labels.pop(name).sorted(order) for name in _LABELS}
         columns["time_ns"] = sorted_times
         for name in _TIMES[1:]:
-            columns[name] = np.array(self._times[name], np.int64)[order]
+            columns[name] = _taken(self._times.pop(name), order)
         ids = np.empty(len(order), object)
         ids[:] = self._request_ids
+        self._request_ids = []
         identities = tuple(self._identities[code] for code in counts["namespace"].tolist())
         namespaces, counts["namespace"] = self._namespaces_by_first_row(counts["namespace"])
         pools, counts["pool"] = _by_first_row(counts["pool"], tuple(self._pools))
@@ -193,8 +217,28 @@ def _filled(times: Int64) -> tuple[Int64, int]:
     return times[np.where(last_known < 0, first_known, last_known)], int(missing.sum())
 
 
-def _labels(values: list[str | None], order: Int64) -> Labels:
-    return Labels.of(values[row] for row in order.tolist())
+def _taken(values: array[int], order: Int64) -> Int64:
+    return np.frombuffer(values, np.dtype(values.typecode))[order].astype(np.int64)
+
+
+class _LabelColumn:
+    """Labels by number, in order of arrival."""
+
+    def __init__(self) -> None:
+        self._codes = array("i")
+        self._numbers: dict[str, int] = {}
+
+    def append(self, label: str | None) -> None:
+        self._codes.append(UNKNOWN if label is None else self._numbers.setdefault(label, len(self._numbers)))
+
+    def sorted(self, order: Int64) -> Labels:
+        """The column in another order; names in order of first appearance there."""
+        names = tuple(self._numbers)
+        codes = np.frombuffer(self._codes, np.int32)[order]
+        seen = [code for code in dict.fromkeys(codes.tolist()) if code != UNKNOWN]
+        new = np.full(len(names) + 1, UNKNOWN, np.int32)  # the last place stands for UNKNOWN, which is -1
+        new[seen] = np.arange(len(seen), dtype=np.int32)
+        return Labels(new[codes], tuple(names[code] for code in seen))
 
 
 def _first_row_order(codes: Int64, count: int) -> tuple[list[int], Int64]:

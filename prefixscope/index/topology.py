@@ -6,6 +6,7 @@ from token ids, and `Topology.of` rebuilds it from a lineage by grafting each ro
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,8 +29,8 @@ class Shape:
     end."""
 
     def __init__(self) -> None:
-        self.up: list[int] = [ROOT]
-        self.depth: list[int] = [0]
+        self.up = array("i", [ROOT])
+        self.depth = array("q", [0])
 
     def add(self, above: int, depth: int) -> int:
         """A new node that ends at `depth` below `above`."""
@@ -78,11 +79,9 @@ def stamp(shape: Shape, leaves: Iterable[int], prompt_nodes: Iterable[int], is_r
     `is_root` are the nodes of depth 0 (one per namespace). Depths are in the shape's own unit.
     """
     up, depth = shape.up, shape.depth
-    last = [UNKNOWN] * len(up)
+    last = array("i", [UNKNOWN]) * len(up)
     by_prompt = bytearray(len(up))
-    shared: list[int] = []
-    shared_prompt: list[int] = []
-    parents: list[int] = []
+    shared, shared_prompt, parents = array("q"), array("q"), array("q")
     for row, (leaf, prompt_node) in enumerate(zip(leaves, prompt_nodes, strict=True)):
         node = leaf
         while node not in is_root and last[node] < 0:
@@ -113,9 +112,9 @@ class Topology(Shape):
 
     def __init__(self) -> None:
         super().__init__()
-        self.leaf: list[int] = []
-        self.prompt_node: list[int] = []
-        self.limit: list[int] = []
+        self.leaf = array("i")
+        self.prompt_node = array("i")
+        self.limit = array("q")
         self.roots: set[int] = {ROOT}
 
     @classmethod

@@ -6,12 +6,14 @@ the tokens, and memory is 4 bytes per *unique* token plus a node per branching p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 from prefixscope.index.topology import ROOT, Shape, Stamps, stamp
 
-__all__ = ["Ends", "PrefixTree", "common_prefix_bytes"]
+__all__ = ["Ends", "EndsTable", "PrefixTree", "common_prefix_bytes"]
 
 SYMBOL = 4
 """Bytes per symbol: ids are little-endian uint32."""
@@ -23,6 +25,39 @@ class Ends:
 
     leaf: int
     prompt_node: int
+
+
+class EndsTable(Sequence[Ends]):
+    """The ends of many sequences in a few bytes each.
+
+    >>> table = EndsTable()
+    >>> table.append(Ends(7, 5))
+    >>> table[0], len(table)
+    (Ends(leaf=7, prompt_node=5), 1)
+    """
+
+    def __init__(self, leaves: Iterable[int] = (), prompt_nodes: Iterable[int] = ()) -> None:
+        self.leaves = array("i", leaves)
+        self.prompt_nodes = array("i", prompt_nodes)
+
+    def append(self, ends: Ends) -> None:
+        """Adds one."""
+        self.leaves.append(ends.leaf)
+        self.prompt_nodes.append(ends.prompt_node)
+
+    def __len__(self) -> int:
+        return len(self.leaves)
+
+    @overload
+    def __getitem__(self, row: int) -> Ends: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> EndsTable: ...
+
+    def __getitem__(self, row: int | slice) -> Ends | EndsTable:
+        if isinstance(row, slice):
+            return EndsTable(self.leaves[row], self.prompt_nodes[row])
+        return Ends(self.leaves[row], self.prompt_nodes[row])
 
 
 class PrefixTree(Shape):
@@ -98,7 +133,10 @@ class PrefixTree(Shape):
 
     def stamp(self, ends: Sequence[Ends]) -> Stamps:
         """The lineage of the sequences in the order given (time order), in symbols."""
-        return stamp(self, (end.leaf for end in ends), (end.prompt_node for end in ends), set(self._root_of.values()))
+        roots = set(self._root_of.values())
+        if isinstance(ends, EndsTable):
+            return stamp(self, ends.leaves, ends.prompt_nodes, roots)
+        return stamp(self, (end.leaf for end in ends), (end.prompt_node for end in ends), roots)
 
     def tokens_of(self, node: int) -> bytes:
         """The symbols from the root to the end of `node`."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from prefixscope.breaks.bodies import NOTHING, BodyStore, body_of
+from prefixscope.breaks.bodies import NOTHING, BodyPieces, BodyStore, body_of
 from prefixscope.breaks.comparison import Rendered
 from prefixscope.breaks.finder import BreakFinder
 from prefixscope.breaks.table import Breaks
@@ -16,7 +16,7 @@ from prefixscope.index.builder import BuiltLineage
 from prefixscope.index.lineage import NO_TIME, Lineage
 from prefixscope.models.prompt import PromptMaker
 from prefixscope.models.template import Unrenderable
-from prefixscope.records import LoggedRequest, Prompt, Source
+from prefixscope.records import Json, LoggedRequest, Source
 
 __all__ = ["BreakSearch", "with_breaks"]
 
@@ -31,10 +31,10 @@ class BreakSearch:
         self._finder = BreakFinder()
         self._times: array[int] = array("q")
 
-    def note(self, request: LoggedRequest, prompt: Prompt) -> None:
+    def note(self, kind: str, time_ns: int | None, template: str | None, pieces: BodyPieces) -> None:
         """Once per row, in the order in which rows go into the tree."""
-        self._finder.note(request, prompt)
-        self._times.append(NO_TIME if request.time_ns is None else request.time_ns)
+        self._finder.note(kind, template, pieces)
+        self._times.append(NO_TIME if time_ns is None else time_ns)
 
     def find(self, built: BuiltLineage, model_of: Callable[[str | None], Any], progress: Callable[[int], None]) -> Breaks:
         """The breaks of all rows; `model_of` gives the loaded model of a logged name."""
@@ -86,6 +86,14 @@ class _RowTexts:
     def rendered_as(self, row: int, options_of: int | None, time_of: int | None) -> str | None:
         rendered = self._again(row, options_of, time_of)
         return None if rendered is None else rendered.text
+
+    def rendered_with(self, row: int, messages: Sequence[Json]) -> str | None:
+        try:
+            request = self._request(row, None, None)
+        except LookupError:
+            return None
+        made = self._maker.make(replace(request, body={**request.body, "messages": list(messages)}))
+        return None if isinstance(made, Unrenderable) else made.prompt.text
 
     def _again(self, row: int, options_of: int | None, time_of: int | None) -> Rendered | None:
         key = (row, options_of, time_of)

@@ -1,4 +1,4 @@
-"""Which chain an engine makes of a request: algorithm, block size and options, from what the user and the models say."""
+"""Which chain an engine makes of a request: algorithm, block size, options; from what user and models file say."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ class KeyPlan:
         return replace(self, block_size=block_size)
 
 
-def plan_for(entry: ModelEntry | None, asked: HashOptions) -> KeyPlan:
+def plan_for(entry: ModelEntry | None, asked: HashOptions, *, exact: bool = True) -> KeyPlan:
     """The plan for a model's requests: the command line's word, then the models file's, then the default.
 
-    Raises OptionError where nothing can be exact: an unknown version, a seed the engine draws at random.
+    Raises OptionError for an unknown version, and with `exact` where the engine draws its seed at random.
     """
     said_engine = None if entry is None else entry.engine
     spec = asked.engine or said_engine or asked.engine_spec
@@ -89,9 +89,9 @@ def plan_for(entry: ModelEntry | None, asked: HashOptions) -> KeyPlan:
     profile = resolve(spec, EngineOptions(block_size=said_size, speculative=speculative))
     algorithm = asked.algorithm or default_algorithm(profile.name)
     options = _chain_options(profile, algorithm, asked.seed, versioned="@" in spec)
-    _refuse_what_no_chain_has(algorithm, options)
-    assumed = [*_assumed(profile, algorithm, options, said_size), *profile.assumed]
-    return KeyPlan(spec, algorithm, profile.block_size, options, tuple(assumed))
+    if exact:
+        _refuse_random_seed(algorithm, options)
+    return KeyPlan(spec, algorithm, profile.block_size, options, _assumed(profile, algorithm, options, said_size))
 
 
 def _chain_options(profile: EngineProfile, algorithm: str, seed: str | None, *, versioned: bool) -> ChainOptions:
@@ -104,7 +104,7 @@ def _chain_options(profile: EngineProfile, algorithm: str, seed: str | None, *, 
     )
 
 
-def _refuse_what_no_chain_has(algorithm: str, options: ChainOptions) -> None:
+def _refuse_random_seed(algorithm: str, options: ChainOptions) -> None:
     try:
         block_chain(algorithm, bytes(4), 1, KeyIdentity(), replace(options, lookahead=0))
     except OptionError as error:
@@ -112,9 +112,13 @@ def _refuse_what_no_chain_has(algorithm: str, options: ChainOptions) -> None:
         raise OptionError(f"{error}{hint}") from None
 
 
-def _assumed(profile: EngineProfile, algorithm: str, options: ChainOptions, said_size: int | None) -> list[str]:
+def _assumed(
+    profile: EngineProfile, algorithm: str, options: ChainOptions, said_size: int | None
+) -> tuple[str, ...]:
+    """What of the engine's own assumptions bears on keys (its blocks and version, not its match rule), and ours."""
     said = list(assumptions(algorithm, options))
     if said_size is None:
         tokens = "1 token" if profile.block_size == 1 else f"{profile.block_size} tokens"
         said.append(f"assumed: blocks of {tokens}; --block-size says another size")
-    return said
+    said += [sentence for sentence in profile.assumed if "block size" in sentence or "version read" in sentence]
+    return tuple(said)

@@ -15,7 +15,7 @@ from prefixscope.errors import GateFailed, InputError, OptionError
 from prefixscope.hash_results import HashedRequest
 from prefixscope.ingest.key_plan import HashOptions, KeyPlan, plan_for
 from prefixscope.ingest.pipeline import IngestOptions, nothing_left, prompt_rules
-from prefixscope.logs import LogFile, read_logs
+from prefixscope.logs import FORMATS, LogFile, expand, is_index, read_logs
 from prefixscope.logs.rows import EXCLUSIONS, Fault
 from prefixscope.models.prompt import PromptMaker
 from prefixscope.models.table import ModelEntry, unresolved_error
@@ -50,24 +50,26 @@ class KeyedPrompt:
             return block_chain(plan.algorithm, tokens, plan.block_size, self.identity, plan.options)
         except OptionError as error:
             source, name = self.request.source, self.identity.adapter_name
-            hint = "" if name is None else f" (--adapter-path {name}=PATH or --adapter-id {name}=NUMBER)"
+            options = {"give the path": "--adapter-path NAME=PATH", "give the number": "--adapter-id NAME=NUMBER"}
+            missing = [] if name is None else [option for words, option in options.items() if words in str(error)]
+            hint = f" ({missing[0].replace('NAME', str(name))})" if missing else ""
             raise OptionError(f"{source.file}:{source.line}: {error}{hint}") from None
 
 
 class KeyedReading:
     """Iterating gives every request that can be keyed, in the order of the files and their lines; once.
 
-    Raises ModelError for a name without a tokenizer, InputError for rows of hash ids, which hold no tokens, and where
-    nothing is left, GateFailed under `strict`. `input` is the account of the reading, complete afterwards.
+    Raises ModelError for a name without a tokenizer, GateFailed under `strict`, and InputError for an index, for rows
+    of hash ids (which hold no tokens) and where nothing is left. `input` is the account, complete afterwards.
     """
 
     def __init__(
-        self, files: Sequence[LogFile], options: IngestOptions, asked: HashOptions, progress: Callable[[int], None]
+        self, logs: Sequence[str], options: IngestOptions, asked: HashOptions, progress: Callable[[int], None]
     ) -> None:
         self._options = options
         self._asked = asked
         self._progress = progress
-        self._reading = read_logs(files, options.read)
+        self._reading = read_logs(_no_index(expand(logs, FORMATS)), options.read)
         self._maker = PromptMaker(prompt_rules(options, fast_encoder=False))
         self._plans: dict[_PlanKey, KeyPlan] = {}
         self._warned: Counter[tuple[str, str | None]] = Counter()
@@ -104,14 +106,17 @@ class KeyedReading:
                 line=source.line,
             )
         if request.kind == "lengths":
-            return self._leave_out(request, "lengths_only")
+            self._leave_out(request, "lengths_only")
+            return None
         made = self._maker.make(request)
         if isinstance(made, Unrenderable):
-            return self._refused(request, made)
+            self._refused(request, made)
+            return None
         entry = self._options.table.resolve(request.model)
         plan = self._plan(entry)
         if "media_not_counted" in made.notes and plan.algorithm != "prefixscope":
-            return self._leave_out(request, "media_not_hashable")
+            self._leave_out(request, "media_not_hashable")
+            return None
         self._warned.update((note, None) for note in made.notes)
         identity = made.prompt.identity
         if identity.adapter is None and self._asked.names_adapter(request.model):
@@ -172,6 +177,13 @@ class KeyedReading:
             last_time_ns=self._last_ns,
             outputs=dict(self._outputs),
         )
+
+
+def _no_index(files: Sequence[LogFile]) -> Sequence[LogFile]:
+    for file in files:
+        if file.format is None and is_index(file.path):
+            raise InputError("is an index, which holds no tokens to hash; name its log instead", file=file.path)
+    return files
 
 
 class HashReading:

@@ -11,6 +11,7 @@ import orjson
 from prefixscope.records import Json
 
 __all__ = [
+    "COUNT_END",
     "METADATA",
     "are_token_ids",
     "first_present",
@@ -20,6 +21,9 @@ __all__ = [
     "text_of",
     "token_ids",
 ]
+
+COUNT_END = 2**40
+"""Counts of tokens lie below this (2^40 is more than any request has), so that sums over a log fit into 64 bits."""
 
 TIME = (
     "timestamp", "ts", "time", "timestamp_ms", "start", "start_time", "created_at", "request_time", "received_at",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from prefixscope.logs.fields import first_present, text_of
+from prefixscope.logs.fields import COUNT_END, first_present, text_of
 from prefixscope.logs.requests import openai_requests
 from prefixscope.logs.rows import LogFormat, Row
 from prefixscope.logs.times import MILLISECOND, SECOND
@@ -14,13 +14,11 @@ from prefixscope.records import Json, LoggedRequest, Usage
 
 __all__ = ["Bailian", "Mooncake", "Weka", "hash_request"]
 
-_LARGEST_LENGTH = 2**40
-
 
 def _length(value: Json) -> int | None:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _LARGEST_LENGTH:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < COUNT_END:
         return None
     return value
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from prefixscope.logs import fields
-from prefixscope.logs.fields import are_token_ids, first_present, named_field, text_of, token_ids
+from prefixscope.logs.fields import COUNT_END, are_token_ids, first_present, named_field, text_of, token_ids
 from prefixscope.logs.responses import Answer, read_answer
 from prefixscope.logs.rows import Row
 from prefixscope.logs.times import field_unit
@@ -123,7 +123,7 @@ def _call(row: Row, outside: Mapping[str, Json], body: Mapping[str, Json], answe
         tenant=text_of(first_present(outside, fields.TENANT)) or text_of(body.get("user")),
         replica=text_of(first_present(outside, fields.REPLICA)),
         status=answer.status if status is None else status,
-        n=samples if isinstance(samples, int) and not isinstance(samples, bool) and samples > 0 else 1,
+        n=samples if isinstance(samples, int) and not isinstance(samples, bool) and 0 < samples < COUNT_END else 1,
     )
 
 
@@ -162,11 +162,13 @@ def _usage(row: Row, outside: Mapping[str, Json], answer: Answer) -> Usage | Non
     if reason is not None:
         row.warn(reason)
     output = first_present(outside, fields.OUTPUT_TOKENS)
-    if isinstance(output, int) and not isinstance(output, bool) and 0 <= output < 2**63:
+    if isinstance(output, int) and not isinstance(output, bool) and 0 <= output < COUNT_END:
         if usage is None:
             return Usage(output_tokens=output)
         if usage.output_tokens is None:
             return replace(usage, output_tokens=output)
+    elif output is not None:
+        row.warn("invalid_output_tokens")
     return usage
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from prefixscope.logs.fields import COUNT_END
 from prefixscope.records import Json, Usage
 
 __all__ = ["read_usage"]
@@ -98,6 +99,6 @@ def _count(logged: Mapping[str, Json], key: str) -> int | None:
         return int(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < COUNT_END:
         raise _InvalidCountError
     return value

@@ -16,6 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 import xxhash
 
+from prefixscope.records import Source
+
 __all__ = [
     "CheckedEncoder",
     "Encoder",
@@ -49,10 +51,12 @@ class Encoder(Protocol):
 class EncoderDisagreement(Exception):  # noqa: N818 - a signal to start over, not a user error
     """The fast engine gave other ids than `tokenizers`, after texts that nobody compared.
 
-    The encoder has already fallen back; ids made before must be made again. `location` names the model's tokenizer.
+    The encoder has already fallen back; ids made before must be made again. `location` names the model's tokenizer,
+    `source` the request at which it was seen.
     """
 
     location: str | None = None
+    source: Source | None = None
 
 
 def ids_to_bytes(ids: list[int]) -> bytes:

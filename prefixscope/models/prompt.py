@@ -17,7 +17,7 @@ from prefixscope.models.table import ModelEntry, ModelTable
 from prefixscope.models.template import DEFAULT_LIMIT, Rendering, RenderLimits, Unrenderable
 from prefixscope.models.tokenizer import LoadedModel, load_model
 from prefixscope.models.truncation import truncated
-from prefixscope.records import Identity, Json, LoggedRequest, Part, Prompt
+from prefixscope.records import Identity, Json, LoggedRequest, Part, Prompt, Source
 
 __all__ = ["Made", "PromptMaker", "PromptRules", "Started", "needs_tokenizer", "reads_cache"]
 
@@ -108,6 +108,8 @@ class PromptMaker:
         self.rules = rules
         self.remap = HashRemap() if remap is None else remap
         self.repeats = Repeats()
+        self.dropped: dict[str | None, Source] = {}
+        """Where fast tokenizers were found to differ, by the location of their model."""
         self._models: dict[_ModelKey, LoadedModel] = {}
 
     @property
@@ -171,13 +173,17 @@ class PromptMaker:
 
     def complete(self, started: Started, *, with_parts: bool = False) -> Made | Unrenderable:
         """The second half of `make`: the ids of the text, and of the answer behind it."""
+        location, source = started.entry.location, started.request.source
         try:
             return self._completed(started, with_parts)
         except Unrenderable as outcome:
             return outcome
         except EncoderDisagreement as disagreement:
-            disagreement.location = started.entry.location
+            disagreement.location, disagreement.source = location, source
             raise
+        finally:
+            if getattr(started.model.encoder, "disagreed", False):
+                self.dropped.setdefault(location, source)
 
     def _completed(self, started: Started, with_parts: bool) -> Made:
         request, model, chat = started.request, started.model, started.chat

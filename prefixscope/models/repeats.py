@@ -10,6 +10,7 @@ import marshal
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Any
 
 import xxhash
 
@@ -25,7 +26,10 @@ _CANONICAL = 2  # the newest form of marshal whose bytes depend on values alone,
 
 @dataclass(slots=True)
 class PromptText:
-    """A prompt's text and, once it was encoded, its ids; `bare_tools` tells that it was rendered with bare functions."""
+    """A prompt's text and, once it was encoded, its ids.
+
+    `bare_tools` tells that it was rendered with bare functions for tools.
+    """
 
     text: str
     replaced_surrogates: int = 0
@@ -68,7 +72,7 @@ def conversation_key(conversation: Conversation, *settings: Hashable) -> Hashabl
     >>> conversation_key(one) == conversation_key(one), conversation_key(one) == conversation_key(two)
     (True, False)
     """
-    given = (
+    given: Any = (
         conversation.messages,
         conversation.tools,
         conversation.documents,

@@ -91,7 +91,10 @@ class LoadedModel:
 
 
 def load_model(entry: ModelEntry, *, fast: bool = True, late: bool = False) -> LoadedModel:
-    """Loads what an entry names; `fast` and `late` are those of `encoder_for`. Raises ModelError naming the model, what is missing and what to do."""
+    """Loads what an entry names; `fast` and `late` are those of `encoder_for`.
+
+    Raises ModelError naming the model, what is missing and what to do.
+    """
     if entry.location is None:
         raise ModelError(
             f"model {entry.name!r} ({entry.source}) has no tokenizer; give its folder or hub id as path, or "

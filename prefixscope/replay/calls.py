@@ -98,6 +98,20 @@ def build_call(
         assert scope.first_block is None, "a first block can only be put before token ids"
         body.update({name: value for name, value in item.body.items() if name not in _DROPPED and value is not None})
     _separate(body, item, scope)
+    _set_answer(body, engine, chat=chat, output_tokens=output_tokens, logprobs=logprobs)
+    return Call(
+        path="/chat/completions" if chat else "/completions",
+        body=body,
+        tokens=tokens,
+        namespace=(*item.identity.namespace, scope.salt or "", scope.extra_key or ""),
+        model=item.model,
+        row=item.row if counted else None,
+        as_ids=as_ids,
+    )
+
+
+def _set_answer(body: dict[str, Any], engine: str | None, *, chat: bool, output_tokens: int, logprobs: bool) -> None:
+    """How the answer is made and told: greedy, streamed, so long, with ids and log-probabilities where they are had."""
     body["max_tokens"] = output_tokens
     body["temperature"] = 0
     body["stream"] = True
@@ -110,15 +124,6 @@ def build_call(
         body["ignore_eos"] = True
     if logprobs:
         body.update({"logprobs": True, "top_logprobs": 2} if chat else {"logprobs": 2})
-    return Call(
-        path="/chat/completions" if chat else "/completions",
-        body=body,
-        tokens=tokens,
-        namespace=(*item.identity.namespace, scope.salt or "", scope.extra_key or ""),
-        model=item.model,
-        row=item.row if counted else None,
-        as_ids=as_ids,
-    )
 
 
 def _separate(body: dict[str, Any], item: ReplayItem, scope: Scope) -> None:

@@ -40,6 +40,7 @@ REDIRECTS = 3
 @dataclass(slots=True)
 class _Attempt:
     sent_s: float = 0.0
+    accepted_s: float | None = None
     first_token_s: float | None = None
     token_s: list[tuple[float, int]] = field(default_factory=list)
     client_s: float = 0.0
@@ -155,6 +156,7 @@ class Client:
                 response = await self._send("POST", self.address.api + call.path, content)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise NotSentError(self._said(error)) from error
+        state.accepted_s = time.perf_counter()
         try:
             await self._judge(response)
             await self._read(response, state)
@@ -207,6 +209,7 @@ class Client:
             error=error,
             attempts=attempts,
             sent_s=state.sent_s,
+            accepted_s=state.accepted_s,
             first_token_s=state.first_token_s,
             finished_s=time.perf_counter(),
             token_s=tuple(state.token_s),

@@ -51,7 +51,7 @@ class ClientLimits:
     backoff_s: float = 0.5
     longest_backoff_s: float = 30.0
     rate: float | None = None
-    concurrency: int = 64
+    concurrency: int = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +59,16 @@ class Outcome:
     """What became of one call.
 
     `state`: done; refused (it never reached prefill); cut (prefill happened, the answer broke off); unknown (it may or
-    may not have been prefilled). `sent_s` is when the last attempt's bytes were handed over. `client_s` is this
-    tool's own work. `token_s` are the times of every piece that brought generated tokens, with how many it brought.
+    may not have been prefilled). `sent_s` is when the last attempt's bytes were handed over, `accepted_s` when the head
+    of the answer came back. `client_s` is this tool's own work. `token_s` are the times of every piece that brought
+    generated tokens, with how many it brought.
     """
 
     state: State
     error: str | None
     attempts: int
     sent_s: float
+    accepted_s: float | None
     first_token_s: float | None
     finished_s: float
     token_s: tuple[tuple[float, int], ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from prefixscope.errors import EndpointError
 from prefixscope.records import Json
 from prefixscope.replay.results import EndpointFacts
 
-__all__ = ["Answers", "MetricsFacts", "facts_of", "facts_of_metrics"]
+__all__ = ["Answers", "MetricsFacts", "as_engine", "facts_of", "facts_of_metrics"]
 
 _LABELLED = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)\{(.*)\}\s")
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
@@ -27,6 +28,7 @@ class MetricsFacts:
     block_size: int | None = None
     blocks: int | None = None
     prefix_caching: bool | None = None
+    data_ranks: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +46,11 @@ def facts_of_metrics(text: str) -> MetricsFacts:
     """Engine by the prefix of its metric names; sizes from `vllm:cache_config_info` or `sglang:cache_config_info`.
 
     >>> facts_of_metrics('vllm:cache_config_info{block_size="32",num_gpu_blocks="33",enable_prefix_caching="True"} 1')
-    MetricsFacts(engine='vllm', block_size=32, blocks=32, prefix_caching=True)
+    MetricsFacts(engine='vllm', block_size=32, blocks=32, prefix_caching=True, data_ranks=1)
     """
     engine = next((name for prefix, name in PREFIX_OF_ENGINE.items() if re.search(f"^{prefix}", text, re.M)), None)
     block_size = blocks = None
+    ranks: set[str] = set()
     caching: bool | None = None
     for line in text.splitlines():
         match = _LABELLED.match(line)
@@ -55,6 +58,7 @@ def facts_of_metrics(text: str) -> MetricsFacts:
             continue
         labels: Mapping[str, str] = dict(_LABEL.findall(match.group(2)))
         block_size = _number(labels.get("block_size") or labels.get("page_size")) or block_size
+        ranks.add(labels.get("engine", ""))
         if "enable_prefix_caching" in labels:
             caching = labels["enable_prefix_caching"] == "True"
         pages = _number(labels.get("num_gpu_blocks"))
@@ -62,7 +66,7 @@ def facts_of_metrics(text: str) -> MetricsFacts:
             blocks = (blocks or 0) + pages - 1
         elif labels.get("num_pages"):
             blocks = _number(labels["num_pages"])
-    return MetricsFacts(engine, block_size, blocks, caching)
+    return MetricsFacts(engine, block_size, blocks, caching, max(len(ranks), 1))
 
 
 def facts_of(url: str, answers: Answers) -> EndpointFacts:
@@ -94,12 +98,24 @@ def facts_of(url: str, answers: Answers) -> EndpointFacts:
         accepts_ids=engine in TAKES_IDS,
         can_tokenize=engine in TOKENIZES_CHATS,
         sources=("/v1/models", *(page for page, answer in told.items() if answer is not None)),
-        missing=tuple(_missing(answers, engine, block_size)),
+        missing=tuple(_missing(answers, engine, block_size, metrics.data_ranks)),
     )
 
 
-def _missing(answers: Answers, engine: str | None, block_size: int | None) -> list[str]:
+def as_engine(facts: EndpointFacts, engine: str, *, ids: bool) -> EndpointFacts:
+    """The facts with what follows from the engine that the user named; `ids`: the user says that it takes token ids."""
+    return dataclasses.replace(
+        facts, accepts_ids=ids or engine in TAKES_IDS, can_tokenize=facts.can_tokenize or engine in TOKENIZES_CHATS
+    )
+
+
+def _missing(answers: Answers, engine: str | None, block_size: int | None, data_ranks: int) -> list[str]:
     missing = []
+    if data_ranks > 1:
+        missing.append(
+            f"{data_ranks} data-parallel engines stand behind this address, each with a cache of its own; which of them "
+            "served a request is not told: predictions are made for one cache"
+        )
     if engine is None:
         missing.append("the endpoint does not tell which engine it is: name it with --engine NAME@VERSION")
     if answers.metrics is None:

@@ -119,11 +119,7 @@ def fit_latency(points: Sequence[LatencyPoint], source: str) -> LatencyModel:
     prompts = np.array([point.prompt_tokens for point in points], float)
     seconds = np.array([point.seconds for point in points], float)
     columns = [np.ones_like(uncached), uncached, uncached * prompts]
-    chosen = _chosen(columns, seconds)
-    theta, covariance = _least_squares([columns[at] for at in chosen], seconds)
-    full, full_covariance = np.zeros(3), np.zeros((3, 3))
-    full[list(chosen)] = theta
-    full_covariance[np.ix_(chosen, chosen)] = covariance
+    full, covariance = _coefficients(columns, seconds)
     residuals = seconds - np.column_stack(columns) @ full
     spread = float(((seconds - seconds.mean()) ** 2).sum())
     r2 = 1 - float((residuals**2).sum()) / spread if spread else 0.0
@@ -132,23 +128,33 @@ def fit_latency(points: Sequence[LatencyPoint], source: str) -> LatencyModel:
             f"time to first token does not follow the number of uncached tokens here (R2 {r2:.2f} on {len(points)} "
             "points): no latency model is given; is the endpoint busy, or the prompts too short?"
         )
-    worst = np.sort(np.abs(residuals))
+    off = np.sort(np.abs(residuals))
     return LatencyModel(
         a=float(full[0]),
         b=float(full[1]),
         c=float(full[2]),
-        covariance=tuple((float(x), float(y), float(z)) for x, y, z in full_covariance),
+        covariance=tuple((float(x), float(y), float(z)) for x, y, z in covariance),
         points=len(points),
         outliers=outliers,
         fewest_uncached=int(uncached.min()),
         most_uncached=int(uncached.max()),
         longest_prompt=int(prompts.max()),
-        residual_p50_s=float(worst[len(worst) // 2]),
-        residual_p95_s=float(worst[min(len(worst) * 95 // 100, len(worst) - 1)]),
-        residual_worst_s=float(worst[-1]),
+        residual_p50_s=float(off[len(off) // 2]),
+        residual_p95_s=float(off[len(off) * 95 // 100]),
+        residual_worst_s=float(off[-1]),
         r2=r2,
         source=source,
     )
+
+
+def _coefficients(columns: Sequence[Floats], seconds: Floats) -> tuple[Floats, Floats]:
+    """(a, b, c) and their covariance, with zeros for a term that was left out."""
+    chosen = _chosen(columns, seconds)
+    theta, covariance = _least_squares([columns[at] for at in chosen], seconds)
+    full, full_covariance = np.zeros(3), np.zeros((3, 3))
+    full[list(chosen)] = theta
+    full_covariance[np.ix_(chosen, chosen)] = covariance
+    return full, full_covariance
 
 
 def _refuse_few(points: Sequence[LatencyPoint]) -> None:

@@ -103,5 +103,6 @@ class SentRow:
     sequence_tokens: int
     stored: bool | None = True
     sent_s: float = 0.0
+    accepted_s: float | None = None
     first_token_s: float | None = None
     finished_s: float = 0.0

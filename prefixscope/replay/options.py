@@ -58,6 +58,9 @@ class ReplayOptions:
             raise OptionError(f"--phases {','.join(self.phases)}: known are {', '.join(PHASES)}")
         if "warm" in self.phases and "serial" not in self.phases:
             raise OptionError("--phases warm: the cache is warmed by serial, which must be run as well")
+        most = self.limits.concurrency
+        if any(load.kind == "concurrency" and load.amount > most for load in self.loads):
+            raise OptionError(f"the client sends at most {most} calls at a time: a higher concurrency can't be kept")
         for name, value in (("--max-output-tokens", self.max_output_tokens), ("--answer-tokens", self.answer_tokens)):
             if value < 1:
                 raise OptionError(f"{name} {value}: at least 1 token is generated per call")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import math
 import time
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
@@ -54,8 +55,8 @@ class Load:
     amount: float
 
     def __post_init__(self) -> None:
-        if not self.amount > 0:
-            raise OptionError(f"a load of {self.amount:g} sends nothing")
+        if not 0 < self.amount < math.inf or (self.kind == "concurrency" and self.amount != round(self.amount)):
+            raise OptionError(f"{self.name}: write a number above 0, for a concurrency a whole one")
 
     @property
     def name(self) -> str:

@@ -21,7 +21,7 @@ from prefixscope.replay.item import SentRow
 
 __all__ = ["Order", "Prediction", "admission_order", "lineage_of", "predict"]
 
-Order = Literal["serial", "sent", "first_token"]
+Order = Literal["serial", "admission"]
 NANOSECONDS = 1_000_000_000
 
 
@@ -37,15 +37,18 @@ class Prediction:
 def admission_order(rows: Sequence[SentRow], order: Order) -> list[int]:
     """Positions of `rows` in the order the engine let them in, as far as a client can know.
 
-    `sent`: first come, first served by the time of sending. `first_token`: by the time the first token came back, which
-    undoes overtaking on the way in, because first come, first served engines finish prefills in order of admission.
+    Requests overtake each other on the way in, while prompts are rendered and tokenised. A server answers with the head
+    of the stream when that is done and hands the request to its engine, which admits first come, first served: the
+    order of the heads is the order of admission (vLLM 0.32: 0 of 1,600 requests at concurrency 8 contradicted it, where
+    the order of sending was contradicted by 8).
     """
     if order == "serial":
         return list(range(len(rows)))
-    if order == "sent":
-        return sorted(range(len(rows)), key=lambda at: rows[at].sent_s)
-    times = [row.finished_s if row.first_token_s is None else row.first_token_s for row in rows]
-    return sorted(range(len(rows)), key=lambda at: (times[at], rows[at].sent_s))
+    return sorted(range(len(rows)), key=lambda at: _admitted_s(rows[at]))
+
+
+def _admitted_s(row: SentRow) -> float:
+    return row.sent_s if row.accepted_s is None else row.accepted_s
 
 
 def lineage_of(rows: Sequence[SentRow]) -> Lineage:
@@ -63,7 +66,7 @@ def lineage_of(rows: Sequence[SentRow]) -> Lineage:
         shared_prompt_tokens=stamps.shared_prompt_tokens.tolist(),
         namespace=np.array([number[row.namespace] for row in rows], np.int64),
         namespaces=tuple(str(at) for at in range(len(namespaces))),
-        time_ns=_nanoseconds([row.sent_s for row in rows]),
+        time_ns=_nanoseconds([_admitted_s(row) for row in rows]),
         first_token_ns=_nanoseconds([row.first_token_s for row in rows]),
         finished_ns=_nanoseconds([row.finished_s for row in rows]),
     )
@@ -120,13 +123,4 @@ def _cached(lineage: Lineage, profile: EngineProfile, blocks: int | None, order:
         return profile.rule(lineage, profile)
     if blocks is None:
         blocks = int((-(-lineage.sequence_tokens // profile.block_size)).sum())
-    if overlap:
-        lineage = _in_time_order(lineage)
     return simulate_pool(lineage, profile, blocks, overlap=overlap).cached_tokens
-
-
-def _in_time_order(lineage: Lineage) -> Lineage:
-    """Start times that never go back: in first-token order a row may have been sent before its predecessor."""
-    import dataclasses
-
-    return dataclasses.replace(lineage, time_ns=np.maximum.accumulate(lineage.time_ns))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import httpx
 
@@ -14,6 +15,7 @@ from prefixscope.replay.client import Client
 from prefixscope.replay.compare import prompt_report_of
 from prefixscope.replay.connection import Address
 from prefixscope.replay.detect import ask, check_rendering, profile_of
+from prefixscope.replay.endpoint import as_engine
 from prefixscope.replay.isolation import Controls, choose_isolation
 from prefixscope.replay.item import ReplayItem
 from prefixscope.replay.meter import Meter
@@ -63,13 +65,21 @@ async def replay_async(
         await client.close()
 
 
-async def _run(
-    client: Client, run_file: RunFile, items: Sequence[ReplayItem], options: ReplayOptions, progress: Progress | None
-) -> ReplayReport:
+@dataclass(frozen=True, slots=True)
+class _Setup:
+    facts: EndpointFacts
+    assumed: tuple[str, ...]
+    proof: IsolationReport
+    bench: Bench
+
+
+async def _set_up(client: Client, run_file: RunFile, items: Sequence[ReplayItem], options: ReplayOptions) -> _Setup:
+    """Asks the endpoint what it is, picks the rules, and proves a cold start."""
     facts = await ask(client)
     _refuse_unknown_models(facts, items, options)
     profile, assumed = profile_of(facts, options.engine, options.engine_options)
     engine = profile.name if facts.engine is None or options.engine else facts.engine
+    facts = as_engine(facts, engine, ids=options.send_as == "ids")
     as_ids = options.send_as or ("ids" if facts.accepts_ids else "body")
     run = f"{random.SystemRandom().randrange(16**12):012x}"
     controls = Controls(items, profile.match_unit, as_ids=facts.accepts_ids, run=run)
@@ -87,7 +97,14 @@ async def _run(
     blocks = options.usable_blocks if options.usable_blocks is not None else facts.usable_blocks
     if options.validate and not proof.proven:
         raise EndpointError(f"--validate needs a proven cold start, and there is none: {'; '.join(proof.tried)}")
-    runner = Runner(Bench(meter, engine, profile, blocks, isolation, controls, as_ids, run_file), progress)
+    return _Setup(facts, assumed, proof, Bench(meter, engine, profile, blocks, isolation, controls, as_ids, run_file))
+
+
+async def _run(
+    client: Client, run_file: RunFile, items: Sequence[ReplayItem], options: ReplayOptions, progress: Progress | None
+) -> ReplayReport:
+    setup = await _set_up(client, run_file, items, options)
+    facts, proof, runner = setup.facts, setup.proof, Runner(setup.bench, progress)
     warnings: list[str] = []
     prompts = prompt_report_of([])
     interrupted = False
@@ -108,8 +125,8 @@ async def _run(
         Seen(
             plan=plan_of(items, options),
             endpoint=facts,
-            profile=profile,
-            assumed=assumed,
+            profile=setup.bench.profile,
+            assumed=setup.assumed,
             isolation=proof,
             run_file=run_file,
             prompts=prompts,
@@ -159,7 +176,7 @@ async def _phases(
     for load in options.loads if "load" in asked else ():
         if not _finished(run_file, [load.name]):
             run_file.begin([load.name])
-            await runner.phase(load.name, phases.under_load(runner, items, load, most), "sent", len(items))
+            await runner.phase(load.name, phases.under_load(runner, items, load, most), "admission", len(items))
     await _identity_phases(runner, facts, items, options, warnings)
 
 

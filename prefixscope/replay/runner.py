@@ -192,6 +192,7 @@ def _sent_row(call: Call, outcome: Outcome | None) -> SentRow:
         sequence_tokens=call.prompt_tokens + max(generated - 1, 0),
         stored=STORED[outcome.state],
         sent_s=outcome.sent_s,
+        accepted_s=outcome.accepted_s,
         first_token_s=outcome.first_token_s,
         finished_s=outcome.finished_s,
     )

@@ -155,8 +155,10 @@ def _gaps(pieces: Sequence[tuple[float, int]]) -> list[float]:
 
 
 def _outputs(seen: Seen) -> OutputReport | None:
-    """Cold answers against warm ones (or against those of serial, where warm was not run)."""
+    """Cold answers against warm ones (or serial ones); None where cold starts change the prompts, and so the answers."""
     calls = seen.run_file.calls
+    if seen.isolation.changes_prompt:
+        return None
     cached = calls.get("warm") or calls.get("serial")
     if "cold" not in calls or not cached:
         return None
@@ -193,7 +195,10 @@ def _warnings(seen: Seen, phases: Sequence[PhaseReport]) -> list[str]:
     if seen.isolation.method == "none":
         found.append(f"no cold start: {'; '.join(seen.isolation.tried) or 'not wanted'}")
     if seen.isolation.changes_prompt:
-        found.append("cold starts are made by a unique first block: every prompt is one block longer than in the log")
+        found.append(
+            "cold starts are made by a unique first block: every prompt is one block longer than in the "
+            "log, and answers of different cold starts are not compared"
+        )
     told = [call.outcome.reading.cached_tokens for calls in seen.run_file.calls.values() for call in calls]
     if told and all(tokens is None for tokens in told):
         flag = CACHED_TOKENS_FLAG.get(seen.endpoint.engine or seen.profile.name)

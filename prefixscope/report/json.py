@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prefixscope import __version__
+from prefixscope.hash_results import EventsReport
 from prefixscope.report.warnings import warning_in_words
 from prefixscope.results import SCHEMA, AnalyzeReport, BlocksReport, Group, InputReport, Measured, PoolReport
 
-__all__ = ["analyze_json", "blocks_json", "encode", "index_json", "json_head", "plain"]
+__all__ = ["analyze_json", "blocks_json", "encode", "events_json", "index_json", "json_head", "plain"]
 
 Document = dict[str, Any]
 
@@ -51,6 +52,14 @@ def index_json(summary: Any, path: str) -> Document:
         if field.name != "input"
     }
     return json_head("index") | {"input": _input(summary.input), "index": {"file": plain(path)} | held}
+
+
+def events_json(report: EventsReport) -> Document:
+    """The document of `events`; `log` is null without one."""
+    found: Document = plain(report)
+    if report.log is not None:
+        found["log"]["input"] = _input(report.log.input)
+    return json_head("events") | found
 
 
 def encode(document: Mapping[str, Any]) -> bytes:

@@ -111,6 +111,9 @@ _ANSWERS: Mapping[str, WarningWords] = {
     "bad_output_token_ids": WarningWords(
         "output token ids are out of range", "they were dropped; the answer occupies memory but matches nothing"
     ),
+    "invalid_output_tokens": WarningWords(
+        "output_tokens is no count of tokens", "it was dropped; the answer's length comes from elsewhere or is unknown"
+    ),
     "output_split_over_choices": WarningWords(
         "requests ask for several answers, and usage counts them together",
         "each answer is taken to be as long as their mean",

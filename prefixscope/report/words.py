@@ -93,6 +93,7 @@ SKIP_WORDS: Mapping[str, str] = {
     "invalid_utf8": "not UTF-8",
     "lengths_only": "with nothing but lengths, which can't be compared",
     "line_too_long": "too long for a request",
+    "media_not_hashable": "with images, audio or video, whose tokens are not known",
     "no_prompt": "without a prompt",
     "not_a_generation_call": "no generation calls",
     "not_a_session": "no sessions",

@@ -1,34 +1,71 @@
-"""What each request could reuse and what its engine grants, in one infinite cache, one request after another.
+"""What each request could reuse, what its engine grants in one infinite cache, and what is left of that in a real one.
 
-The losses are differences of neighbouring rungs, so for every request they add up to reusable - cached.
+The losses are differences of neighbouring rungs, so for every request they add up to reusable - expected.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from prefixscope.engines.profile import EngineProfile
-from prefixscope.index.lineage import Int64, Lineage
+from prefixscope.index.lineage import UNKNOWN, Int64, Lineage
 
-__all__ = ["Accounting", "account", "blocks_of", "hit_blocks_of"]
+__all__ = ["SIMULATED", "Accounting", "account", "blocks_of", "hit_blocks_of"]
+
+SIMULATED = ("in_flight", "routing", "capacity")
+"""The rungs below the engine's rule, in the order of the ladder; each may or may not be simulated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accounting:
-    """Per-row token counts, int64[n] each; `reusable - last_token - block_rounding - engine_rule == cached`."""
+    """Per-row token counts, int64[n] each; `reusable - last_token - block_rounding - engine_rule == cached`.
+
+    `in_flight`, `routing` and `capacity` are tokens lost below that; None where the rung was not simulated, UNKNOWN in
+    rows where it was not.
+    """
 
     reusable: Int64
     last_token: Int64
     block_rounding: Int64
     engine_rule: Int64
     cached: Int64
+    in_flight: Int64 | None = None
+    routing: Int64 | None = None
+    capacity: Int64 | None = None
 
     def __post_init__(self) -> None:
         total = self.last_token + self.block_rounding + self.engine_rule
         assert (self.reusable - total == self.cached).all()
         assert (self.cached >= 0).all()
+        assert (self.expected >= 0).all()
+
+    @property
+    def expected(self) -> Int64:
+        """Cached tokens under the last rung that was simulated, int64[n]; `cached` where none was."""
+        return self._left_after("capacity")
+
+    def restricted(self, rung: str, tokens: Int64) -> Accounting:
+        """The same with one more rung, the lowest so far: `tokens` are cached under its restriction alone.
+
+        Restrictions add up: a row keeps no more than the rungs above left it, so no loss is negative.
+
+        >>> rows = Accounting(*(np.array([value]) for value in (50, 1, 1, 0, 48))).restricted("capacity", np.array([16]))
+        >>> rows.capacity.tolist(), rows.expected.tolist()
+        ([32], [16])
+        """
+        assert all(getattr(self, name) is None for name in SIMULATED[SIMULATED.index(rung) :])
+        left = self.expected
+        return replace(self, **{rung: left - np.minimum(left, tokens)})
+
+    def _left_after(self, rung: str) -> Int64:
+        left = self.cached
+        for name in SIMULATED[: SIMULATED.index(rung) + 1]:
+            lost = getattr(self, name)
+            if lost is not None:
+                left = left - np.where(lost == UNKNOWN, 0, lost)
+        return left
 
 
 def account(lineage: Lineage, profile: EngineProfile) -> Accounting:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from prefixscope.engines.profile import EngineProfile
 from prefixscope.results import Rung, Totals, rate
 
 __all__ = ["ladder_of"]
 
 
-def ladder_of(totals: Totals, profile: EngineProfile) -> tuple[Rung, ...]:
-    """One rung per restriction, from `reusable` down; a rung that was not simulated is None, never 0."""
+def ladder_of(
+    totals: Totals, profile: EngineProfile, simulated: Mapping[str, str] | None = None
+) -> tuple[Rung, ...]:
+    """One rung per restriction, from `reusable` down; a rung that was not simulated is None, never 0.
+
+    `simulated` says of rungs below the engine's rule how they were simulated.
+    """
     losses = totals.losses
     why = {
         "last_token": "a fully shared prompt still computes its last token",
@@ -20,6 +27,7 @@ def ladder_of(totals: Totals, profile: EngineProfile) -> tuple[Rung, ...]:
         "in_flight": "not simulated",
         "routing": "not simulated",
         "capacity": "not simulated",
+        **(simulated or {}),
     }
     left = totals.reusable_tokens
     rungs = [Rung("reusable", left, rate(left, totals.prompt_tokens), None, "token granular, nothing forgotten")]

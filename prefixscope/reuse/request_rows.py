@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from prefixscope.index.lineage import UNKNOWN, Int64, Lineage, Mask
-from prefixscope.reuse.accounting import Accounting
+from prefixscope.reuse.accounting import SIMULATED, Accounting
 
 __all__ = ["request_rows"]
 
@@ -41,7 +41,7 @@ def request_rows(lineage: Lineage, accounting: Accounting, counted: Mask) -> Map
         "shared_prompt_tokens": lineage.shared_prompt_tokens[rows].tolist(),
         "reusable_tokens": accounting.reusable[rows].tolist(),
         "cached_tokens": accounting.cached[rows].tolist(),
-        "expected_cached_tokens": accounting.cached[rows].tolist(),
+        "expected_cached_tokens": accounting.expected[rows].tolist(),
         "prefill_tokens": (lineage.prompt_tokens - accounting.cached)[rows].tolist(),
         "parent_row": parents,
         "parent": [None if parent is None else ids[parent] for parent in parents],
@@ -51,10 +51,10 @@ def request_rows(lineage: Lineage, accounting: Accounting, counted: Mask) -> Map
         "loss_engine_rule": accounting.engine_rule[rows].tolist(),
     }
     nothing: list[None] = [None] * len(rows)
-    for name in (
-        "loss_in_flight", "loss_routing", "loss_capacity", "break_cause", "break_candidate_row", "break_part",
-        "first_different_token", "below_unit",
-    ):  # fmt: skip
+    for rung in SIMULATED:
+        lost = getattr(accounting, rung)
+        columns[f"loss_{rung}"] = nothing if lost is None else known(lost)
+    for name in ("break_cause", "break_candidate_row", "break_part", "first_different_token", "below_unit"):
         columns[name] = nothing
     if lineage.breaks is not None:
         columns["break_cause"] = [lineage.breaks.cause[row] for row in rows]

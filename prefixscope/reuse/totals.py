@@ -10,7 +10,7 @@ import numpy as np
 from prefixscope.engines.profile import EngineProfile
 from prefixscope.index.lineage import UNKNOWN, Int64, Labels, Lineage, Mask
 from prefixscope.results import Group, Losses, Totals, rate
-from prefixscope.reuse.accounting import Accounting, blocks_of, hit_blocks_of
+from prefixscope.reuse.accounting import SIMULATED, Accounting, blocks_of, hit_blocks_of
 from prefixscope.reuse.sweep import stored_tokens
 
 __all__ = ["add_totals", "groups_of", "sessions_of", "totals_of"]
@@ -28,6 +28,7 @@ def totals_of(lineage: Lineage, accounting: Accounting, profile: EngineProfile, 
     hits = hit_blocks_of(lineage, accounting.cached, profile.block_size)[counted]
     blocks = blocks_of(prompts, profile.block_size)
     prompt_tokens, cached_tokens = int(prompts.sum()), int(cached.sum())
+    expected = int(accounting.expected[counted].sum())
     reusable = int(accounting.reusable[counted].sum())
     half = len(prompts) // 2
     return Totals(
@@ -41,12 +42,12 @@ def totals_of(lineage: Lineage, accounting: Accounting, profile: EngineProfile, 
         ideal_prefill_tokens=prompt_tokens - reusable,
         cached_tokens=cached_tokens,
         prefill_tokens=prompt_tokens - cached_tokens,
-        expected_cached_tokens=cached_tokens,
-        expected_prefill_tokens=prompt_tokens - cached_tokens,
+        expected_cached_tokens=expected,
+        expected_prefill_tokens=prompt_tokens - expected,
         hit_blocks=int(hits.sum()),
         blocks=int(blocks.sum()),
         token_hit_rate=rate(cached_tokens, prompt_tokens),
-        expected_token_hit_rate=rate(cached_tokens, prompt_tokens),
+        expected_token_hit_rate=rate(expected, prompt_tokens),
         second_half_token_hit_rate=rate(int(cached[half:].sum()), int(prompts[half:].sum())),
         block_hit_rate=rate(int(hits.sum()), int(blocks.sum())),
         mean_request_hit_rate=float((hits / blocks).mean()) if len(blocks) else None,
@@ -54,8 +55,23 @@ def totals_of(lineage: Lineage, accounting: Accounting, profile: EngineProfile, 
             last_token=int(accounting.last_token[counted].sum()),
             block_rounding=int(accounting.block_rounding[counted].sum()),
             engine_rule=int(accounting.engine_rule[counted].sum()),
+            **{name: _lost(getattr(accounting, name), counted) for name in SIMULATED},
         ),
     )
+
+
+def _lost(tokens: Int64 | None, counted: Mask) -> int | None:
+    """The sum over counted rows where the rung was simulated; None where it was simulated for none."""
+    if tokens is None:
+        return None
+    known = counted & (tokens != UNKNOWN)
+    return int(tokens[known].sum()) if known.any() else None
+
+
+def _lost_together(losses: list[Losses], rung: str) -> int | None:
+    """The sum over the pools where the rung was simulated; None where it was simulated in none."""
+    known = [lost for lost in (getattr(loss, rung) for loss in losses) if lost is not None]
+    return sum(known) if known else None
 
 
 def add_totals(parts: tuple[Totals, ...], lineage: Lineage, cached: Int64, counted: Mask) -> Totals:
@@ -92,11 +108,12 @@ def add_totals(parts: tuple[Totals, ...], lineage: Lineage, cached: Int64, count
             last_token=sum(loss.last_token for loss in losses),
             block_rounding=sum(loss.block_rounding for loss in losses),
             engine_rule=sum(loss.engine_rule for loss in losses),
+            **{name: _lost_together(losses, name) for name in SIMULATED},
         ),
     )
 
 
-def groups_of(lineage: Lineage, reusable: Int64, cached: Int64, counted: Mask) -> tuple[Group, ...]:
+def groups_of(lineage: Lineage, accounting: Accounting, counted: Mask) -> tuple[Group, ...]:
     """Sums per model, adapter, namespace, tenant, replica and session, largest prompt volume first."""
     columns: Mapping[str, Labels] = {
         "model": lineage.model,
@@ -120,7 +137,8 @@ def groups_of(lineage: Lineage, reusable: Int64, cached: Int64, counted: Mask) -
             return totals.tolist()
 
         rows = np.bincount(codes + 1, minlength=slots).tolist()
-        prompt_sums, reusable_sums, cached_sums = sums(lineage.prompt_tokens), sums(reusable), sums(cached)
+        prompt_sums, reusable_sums = sums(lineage.prompt_tokens), sums(accounting.reusable)
+        cached_sums, expected_sums = sums(accounting.cached), sums(accounting.expected)
         order = sorted((slot for slot in range(slots) if rows[slot]), key=lambda slot: (-prompt_sums[slot], slot))
         groups.extend(
             Group(
@@ -130,9 +148,9 @@ def groups_of(lineage: Lineage, reusable: Int64, cached: Int64, counted: Mask) -
                 prompt_tokens=prompt_sums[slot],
                 reusable_tokens=reusable_sums[slot],
                 cached_tokens=cached_sums[slot],
-                expected_cached_tokens=cached_sums[slot],
+                expected_cached_tokens=expected_sums[slot],
                 token_hit_rate=rate(cached_sums[slot], prompt_sums[slot]),
-                expected_token_hit_rate=rate(cached_sums[slot], prompt_sums[slot]),
+                expected_token_hit_rate=rate(expected_sums[slot], prompt_sums[slot]),
             )
             for slot in order
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Sequence
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +34,32 @@ needs_dynamo = pytest.mark.skipif(
 )
 
 
-def kv_manager(scenarios: Sequence[dict[str, Any]], python: Path | None = None) -> list[list[int]]:
-    """Cached tokens of every scenario's requests, by vLLM's own KVCacheManager."""
-    lines = "\n".join(json.dumps(scenario) for scenario in scenarios)
-    run = subprocess.run(
-        [str(python or VLLM), str(JUDGE)], input=lines, capture_output=True, text=True, timeout=300, check=False
-    )
-    answers = [json.loads(line[7:]) for line in run.stdout.splitlines() if line.startswith("ANSWER ")]
-    assert len(answers) == len(scenarios), run.stderr[-2000:]
-    return answers
+class KvManager:
+    """vLLM's own KVCacheManager in a process of its own, kept for many scenarios because importing it is slow."""
+
+    def __init__(self, python: Path | None) -> None:
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
+        self._process = subprocess.Popen(
+            [str(python), str(JUDGE)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+
+    def cached(self, scenario: dict[str, Any]) -> list[int]:
+        """Cached tokens of the scenario's requests, served one after another."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(scenario) + "\n")
+        self._process.stdin.flush()
+        for line in self._process.stdout:
+            if line.startswith("ANSWER "):
+                answer: list[int] = json.loads(line[7:])
+                return answer
+        self._errors.seek(0)
+        raise AssertionError(self._errors.read()[-2000:])
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._process.communicate()
+        self._errors.close()

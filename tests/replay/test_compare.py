@@ -20,7 +20,9 @@ from prefixscope.replay.runfile import CallRecord, PromptCheck
 
 
 def call(measured: int | None, prompt: int = 100, **fields: Any) -> CallRecord:
-    outcome = Outcome("done", None, 1, 1.0, 1.5, 2.0, (), 0.0, Reading(prompt_tokens=prompt, cached_tokens=measured))
+    outcome = Outcome(
+        "done", None, 1, 1.0, 1.1, 1.5, 2.0, (), 0.0, Reading(prompt_tokens=prompt, cached_tokens=measured)
+    )
     return CallRecord("serial", 0, "m", prompt, None, outcome, **fields)
 
 
@@ -68,9 +70,9 @@ class TestGate:
         [
             ("serial", 1000, 0, True),
             ("serial", 999, 16, False),
-            ("sent", 990, 30, True),
-            ("sent", 989, 30, False),
-            ("sent", 990, 31, False),
+            ("admission", 990, 30, True),
+            ("admission", 989, 30, False),
+            ("admission", 990, 31, False),
         ],
     )
     def test_thresholds(self, order: str, exact: int, difference: int, passes: bool) -> None:
@@ -171,7 +173,7 @@ class TestEndpoint:
             'vllm:cache_config_info{block_size="16",engine="%d",num_gpu_blocks="101",enable_prefix_caching="False"} 1\n'
         )
         facts = facts_of_metrics(line % 0 + line % 1)
-        assert (facts.blocks, facts.block_size, facts.prefix_caching) == (200, 16, False)
+        assert (facts.blocks, facts.block_size, facts.prefix_caching, facts.data_ranks) == (200, 16, False, 2)
 
     @pytest.mark.parametrize(
         ("metrics", "engine"),

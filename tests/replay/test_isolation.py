@@ -44,6 +44,7 @@ class TestWays:
         assert phase_of(report, "cold").comparison.measured_cached_tokens == 0
         assert phase_of(report, "warm").comparison.measured_cached_tokens > 0
         assert report.gate == ()
+        assert (report.outputs is None) == (method == "first_block")
 
     def test_a_reset_that_does_not_happen_is_not_believed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("prefixscope.replay.isolation.RESET_PAUSE_S", 0.0)

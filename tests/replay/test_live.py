@@ -135,6 +135,6 @@ class TestLargeCache:
         for row in report.requests:
             if row.phase == "switch":
                 by_row.setdefault(row.row, []).append(row.measured_cached_tokens)
-        assert [readings for readings in by_row.values()] == [[0] * 5 + [128] * 5] * 3
+        assert list(by_row.values()) == [[0] * 5 + [128] * 5] * 3
         second = [row.measured_cached_tokens for row in report.requests if row.phase == "answers"][1::2]
         assert second == [(147 + 47) // BLOCK * BLOCK] * 8

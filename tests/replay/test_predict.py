@@ -81,20 +81,19 @@ def test_a_call_that_never_reached_prefill_leaves_nothing() -> None:
     assert predict([never, row, row], vllm(16)).cached_tokens == (None, 0, 32)
 
 
-def test_admission_follows_the_time_of_sending_or_of_the_first_token() -> None:
+def test_admission_follows_the_heads_of_the_answers_else_the_time_of_sending() -> None:
     rows = [
-        SentRow((), tokens_of([1]), 1, 1, sent_s=2.0, first_token_s=3.0),
-        SentRow((), tokens_of([2]), 1, 1, sent_s=1.0, first_token_s=4.0),
-        SentRow((), tokens_of([3]), 1, 1, sent_s=3.0, first_token_s=None, finished_s=2.5),
+        SentRow((), tokens_of([1]), 1, 1, sent_s=2.0, accepted_s=3.0),
+        SentRow((), tokens_of([2]), 1, 1, sent_s=1.0, accepted_s=4.0),
+        SentRow((), tokens_of([3]), 1, 1, sent_s=2.5),
     ]
     assert admission_order(rows, "serial") == [0, 1, 2]
-    assert admission_order(rows, "sent") == [1, 0, 2]
-    assert admission_order(rows, "first_token") == [2, 0, 1]
+    assert admission_order(rows, "admission") == [2, 0, 1]
 
 
 def test_with_overlap_an_engine_that_stores_at_the_end_shares_nothing_in_flight() -> None:
     """SGLang inserts when a prefill has ended: two equal prompts at once compute both; vLLM's second one reads."""
     ids = tokens_of(range(64))
     rows = [SentRow((), ids, 64, 64, sent_s=at, first_token_s=at + 1, finished_s=at + 1) for at in (0.0, 0.1, 5.0)]
-    assert predict(rows, resolve("sglang"), order="sent").cached_tokens == (0, 0, 63)
-    assert predict(rows, vllm(16), order="sent").cached_tokens == (0, 48, 48)
+    assert predict(rows, resolve("sglang"), order="admission").cached_tokens == (0, 0, 63)
+    assert predict(rows, vllm(16), order="admission").cached_tokens == (0, 48, 48)

@@ -7,8 +7,9 @@ import json
 from prefixscope.breaks.comparison import Comparison, Place
 from prefixscope.breaks.forms import canonical, content_text, strings_of
 from prefixscope.breaks.found import Found, shape_of
-from prefixscope.breaks.kept import reordered_text
-from prefixscope.breaks.volatile import VolatileWalk, common_chars, volatile_walk
+from prefixscope.breaks.kept import may_be_moved, reordered_text
+from prefixscope.breaks.spaces import space_only
+from prefixscope.breaks.volatile import VolatileWalk, volatile_walk
 
 __all__ = ["content_changed", "documents_reordered", "system_variant", "volatile_in_text", "whitespace"]
 
@@ -72,24 +73,6 @@ def whitespace(comparison: Comparison) -> Found | None:
     return Found("whitespace", comparison.place, key=role, explains=space_only)
 
 
-def space_only(new: str, old: str) -> bool:
-    """Whether the first difference of two texts is white space alone.
-
-    >>> space_only("Yes, on Tuesdays.", "Yes, on Tuesdays. "), space_only("one two", "one too")
-    (True, False)
-    """
-    at = common_chars(new, old)
-    start = at
-    while start > 0 and new[start - 1].isspace():
-        start -= 1
-    ours, theirs = new[start:].lstrip(), old[start:].lstrip()
-    new_space, old_space = new[start:][: len(new) - start - len(ours)], old[start:][: len(old) - start - len(theirs)]
-    if new_space == old_space:
-        return False
-    same = common_chars(ours, theirs)
-    return same >= _ENOUGH or same == len(ours) == len(theirs)
-
-
 def documents_reordered(comparison: Comparison) -> Found | None:
     """The same passages in another order: in `documents`, in one text, or as messages of their own."""
     new_options, old_options = comparison.options
@@ -99,11 +82,11 @@ def documents_reordered(comparison: Comparison) -> Found | None:
     changed = comparison.changed
     if changed is not None:
         ours, theirs = map(content_text, changed)
-        if _parts_reordered(comparison) or reordered_text(ours, theirs):
+        if _parts_reordered(comparison) or (may_be_moved(comparison) and reordered_text(ours, theirs)):
             key = comparison.place.role or comparison.place.kind
             return Found("documents_reordered", comparison.place, key=key, moved=True)
         return None
-    if comparison.bodies is None:
+    if comparison.bodies is None and may_be_moved(comparison):
         new = comparison.decode(comparison.new, comparison.first - 64, comparison.new.prompt_tokens)
         old = comparison.decode(comparison.old, comparison.first - 64, comparison.old.prompt_tokens)
         if new is not None and old is not None and reordered_text(new, old):
