@@ -83,9 +83,11 @@ class Session:
         self.number, self.group, self.shape, self.writer = number, group, shape, writer
         self.messages: list[dict[str, Any]] = [{"role": "system", "content": group.system}] if group.system else []
         self.turns = 0
+        self.script = writer.draw.choices(("plain", "typographic", "mixed"), (50, 35, 15))[0]
 
     def request(self) -> dict[str, Any]:
         room = self.shape.turn
+        self.writer.script = self.script
         if self.turns and self.group.tools and self.writer.draw.random() < 0.5:
             room -= self._tool_step(room)
         elif self.turns:

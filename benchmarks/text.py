@@ -26,21 +26,28 @@ _BEGINNINGS = ("", "", "", "", "re", "un", "pre", "sub", "over", "inter", "mis",
 _ENDINGS = ("", "", "s", "ed", "ing", "er", "ers", "ation", "able", "ly", "ness", "ful", "ment", "al", "ist", "ize")
 _HAN = "的一是在不了有和人这中大为上个国我以要他时来用们生到作地于出就分对成会可主发年动同工也能下过子说产种面而方后多定行学法所"
 _ACCENTED = ("café", "Grüße", "naïve", "señor", "Ærø", "smörgås", "façade", "zażółć", "привет", "заказ", "хлеб")
-_SIGNS = ("🙂", "🍞", "→", "✓", "€", "…", "—")
+_TYPOGRAPHIC = ("→", "✓", "€", "…", "—", "’")
+_EMOJI = ("🙂", "🍞", "👍")
 
 
 class Writer:
-    """Draws text from one seeded source."""
+    """Draws text from one seeded source.
+
+    `script` is what the text may hold beside ASCII: "plain" nothing, "typographic" dashes, signs and accents, "mixed"
+    also other scripts and emoji.
+    """
 
     def __init__(self, draw: random.Random) -> None:
         self.draw = draw
+        self.script = "plain"
 
     def text(self, characters: int) -> str:
         """Paragraphs of mixed kinds, exactly so many characters long."""
         pieces: list[str] = []
         length = 0
         while length < characters:
-            piece = self.draw.choices((self._prose, self._code, self._data, self._han), (70, 15, 10, 5))[0]()
+            foreign = 10 if self.script == "mixed" else 0
+            piece = self.draw.choices((self._prose, self._code, self._data, self._han), (75, 15, 10, foreign))[0]()
             pieces.append(piece)
             length += len(piece) + 2
         return "\n\n".join(pieces)[:characters]
@@ -68,16 +75,12 @@ class Writer:
         if draw() < 0.5:
             return _COMMON[int(len(_COMMON) * draw() ** 2)]
         stem = _STEMS[int(len(_STEMS) * draw() ** 1.5)]
-        return (
-            _BEGINNINGS[int(len(_BEGINNINGS) * draw() ** 2)]
-            + stem
-            + _ENDINGS[int(len(_ENDINGS) * draw() ** 1.5)]
-        )
+        return _BEGINNINGS[int(len(_BEGINNINGS) * draw() ** 2)] + stem + _ENDINGS[int(len(_ENDINGS) * draw() ** 1.5)]
 
     def _sentence(self) -> str:
         words = [self.word() for _ in range(self.draw.randint(5, 18))]
         chance = self.draw.random()
-        if chance < 0.06:
+        if chance < 0.06 and self.script != "plain":
             words.append(self.draw.choice(_ACCENTED))
         elif chance < 0.2:
             words.append(str(self.draw.randrange(100_000)))
@@ -88,7 +91,9 @@ class Writer:
 
     def _prose(self) -> str:
         text = " ".join(self._sentence() for _ in range(self.draw.randint(3, 8)))
-        return text + " " + self.draw.choice(_SIGNS) if self.draw.random() < 0.1 else text
+        if self.script == "plain" or self.draw.random() > 0.2:
+            return text
+        return text + " " + self.draw.choice(_TYPOGRAPHIC if self.script == "typographic" else _EMOJI)
 
     def _code(self) -> str:
         lines = [f"def {self.word()}_{self.word()}({self.word()}: int, {self.word()}: str) -> bool:"]

@@ -1,4 +1,4 @@
-"""Refreshes the command outputs shown in the documentation: python docs/make_outputs.py (a test fails when one is stale).
+"""Refreshes the command outputs shown in the documentation: python docs/make_outputs.py (a test says when one is stale).
 
 A shown output is a code block behind the comment `<!-- output: prefixscope ... -->`. Only the first lines are shown
 where the comment says `<!-- output 20: ... -->`.
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "sample_logs/README.md", "docs/breaks.md", "docs/capacity.md")
+PAGES = ("README.md", "sample_logs/README.md", "docs/breaks.md", "docs/capacity.md", "docs/hashes.md")
 BLOCK = re.compile(r"(<!-- output ?(\d*): (prefixscope [^\n]*?) -->\n```[a-z]*\n)(.*?)(```)", re.DOTALL)
 
 

@@ -63,8 +63,10 @@ class ShareSize:
 
 @dataclass(frozen=True, slots=True)
 class Recommended:
-    """What to give: `cache_blocks` keep the first share of `shares`, `running_blocks` are what requests in progress hold
-    (p95). `total_blocks` is None while the running need is not known; `bytes` are those of the total, or of the cache
+    """What to give.
+
+    `cache_blocks` keep the first share of `shares`, `running_blocks` are what requests in progress hold (p95).
+    `total_blocks` is None while the running need is not known; `bytes` are those of the total, or of the cache
     alone where the total is not known. `block_size` is what blocks are counted in. `gib_buys_tokens`: what one GiB more
     gives at `at_blocks`, the user's size. `why`: one sentence each, with the numbers it rests on.
     """
@@ -189,7 +191,7 @@ class WorkingSetRow:
 
 @dataclass(frozen=True, slots=True)
 class EvictedGroup:
-    """Requests that start alike (or share a label); named by its first request, or by the label."""
+    """Requests that start alike, named by the first of them, or by their namespace where it holds no others."""
 
     name: str
     requests: int
@@ -207,7 +209,7 @@ class EvictionRow:
 
 @dataclass(frozen=True, slots=True)
 class Evictions:
-    """Who evicts whom at `blocks`; rows name places in `groups` and add up to `lost_tokens`. `by` says what a group is."""
+    """Who evicts whom at `blocks`. Rows name places in `groups` and add up to `lost_tokens`; `by`: what a group is."""
 
     blocks: int
     by: str

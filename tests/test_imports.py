@@ -11,13 +11,14 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "prefixscope"
 
-BASE = {"errors", "records", "results", "hash_results", "capacity_results"}
+BASE = {"errors", "records", "results", "hash_results", "capacity_results", "break_results"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "__main__": {"cli"},
     "records": {"errors"},
     "results": {"errors", "records", "capacity_results"},
     "hash_results": {"errors", "records", "results"},
+    "break_results": {"errors", "records", "results"},
     "capacity_results": set(),
     "logs": BASE,
     "models": BASE,

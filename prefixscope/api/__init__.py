@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 from prefixscope.api.analyze import Analysis, analyze, blocks
+from prefixscope.api.capacity import capacity
 from prefixscope.api.catalogue import formats, model_facts
+from prefixscope.api.explain import ExplainOptions, Explanation, explain
 from prefixscope.api.hashes import events, events_options, hashes, is_endpoint
 from prefixscope.api.index import IndexSummary, write_index
-from prefixscope.api.options import AnalyzeOptions, EngineChoice, LogOptions, Progress
+from prefixscope.api.options import (
+    AnalyzeOptions,
+    CapacityOptions,
+    EngineChoice,
+    LogOptions,
+    MemoryOptions,
+    Progress,
+)
 
 __all__ = [
     "Analysis",
     "AnalyzeOptions",
+    "CapacityOptions",
     "EngineChoice",
+    "ExplainOptions",
+    "Explanation",
     "IndexSummary",
     "LogOptions",
+    "MemoryOptions",
     "Progress",
     "analyze",
     "blocks",
+    "capacity",
     "events",
     "events_options",
+    "explain",
     "formats",
     "hashes",
     "is_endpoint",

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from prefixscope.api.breaks import break_columns, breaks_report
+from prefixscope.api.finite_memory import FiniteMemory
 from prefixscope.api.options import AnalyzeOptions, Progress
-from prefixscope.api.reading import lineage_of, profile_of, selected
+from prefixscope.api.overlap import with_overlap
+from prefixscope.api.profiles import memory_of, profile_of
+from prefixscope.api.reading import lineage_of, selected
 from prefixscope.errors import InputError
 from prefixscope.index.lineage import Int64, Lineage, Mask
 from prefixscope.ingest import Ingested
@@ -28,6 +32,9 @@ from prefixscope.reuse.totals import add_totals, groups_of, sessions_of
 
 __all__ = ["Analysis", "analyze", "blocks"]
 
+_NOT_METHOD = ("input", "engine_settings", "model_configs")
+"""What a lineage carries for later commands and a reader does not need."""
+
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
@@ -39,14 +46,18 @@ class Analysis:
 
 def analyze(options: AnalyzeOptions, progress: Progress) -> Analysis:
     """How much can be reused and where the rest goes, for each engine asked for."""
+    memory = FiniteMemory(options.log, memory_of(options.memory, options.engine), progress)
     ingested = lineage_of(options.log, options.engine, progress, breaks=True)
     selection = selected(ingested.lineage, options.log)
     reports = []
     rows: Mapping[str, list[Any]] = {}
     for engine in options.engine.names or (None,):
-        applied = _apply(selection, options, engine)
+        applied = _apply(selection, options, engine, memory)
         reports.append(_report(ingested, selection, applied, options))
-        rows = rows or request_rows(selection.lineage, applied.accounting, selection.counted)
+        rows = rows or {
+            **request_rows(selection.lineage, applied.accounting, selection.counted),
+            **break_columns(selection, applied),
+        }
     return Analysis(tuple(reports), rows)
 
 
@@ -59,35 +70,39 @@ def blocks(options: AnalyzeOptions, progress: Progress) -> BlocksReport:
     return BlocksReport(input=ingested.report, pools=applied.pools)
 
 
-def _apply(selection: Selection, options: AnalyzeOptions, engine: str | None) -> Applied:
+def _apply(
+    selection: Selection, options: AnalyzeOptions, engine: str | None, memory: FiniteMemory | None = None
+) -> Applied:
     return apply_engine(
         selection.lineage,
         selection.counted,
-        lambda lineage, pool: profile_of(lineage, pool, options.engine, engine),
+        lambda lineage, pool: profile_of(lineage, pool, options.engine, engine, options.memory),
         options.block_sizes or BLOCK_SIZES,
+        None if memory is None else with_overlap(options.engine, memory.restrict),
     )
 
 
 def _report(ingested: Ingested, selection: Selection, applied: Applied, options: AnalyzeOptions) -> AnalyzeReport:
-    lineage, counted, cached = selection.lineage, selection.counted, applied.accounting.cached
-    totals = add_totals(tuple(pool.totals for pool in applied.pools), lineage, cached, counted)
-    measured = _measured(lineage, cached, counted, options.measured)
+    lineage, counted, accounting = selection.lineage, selection.counted, applied.accounting
+    totals = add_totals(tuple(pool.totals for pool in applied.pools), lineage, accounting.cached, counted)
+    measured = _measured(lineage, accounting.expected, counted, options.measured)
     # The way back to text counts rows of the whole log: it is of use only where no row was dropped.
     text = ingested.text if lineage is ingested.lineage and not options.hide_text else None
     return AnalyzeReport(
         input=ingested.report,
         totals=totals,
         pools=applied.pools,
-        groups=groups_of(lineage, applied.accounting.reusable, cached, counted),
+        groups=groups_of(lineage, accounting, counted),
         prefixes=_prefixes(lineage, counted, options.prefixes, text),
         sessions=sessions_of(lineage, counted),
         measured=measured,
         unexplained_tokens=None if measured is None else measured.predicted_cached_tokens - measured.cached_tokens,
         method={
-            **{key: value for key, value in lineage.provenance.items() if key not in ("input", "engine_settings")},
+            **{key: value for key, value in lineage.provenance.items() if key not in _NOT_METHOD},
             "counted_requests": int(counted.sum()),
             "warming_requests": int((~counted).sum()),
         },
+        breaks=breaks_report(ingested, selection, applied, hide_text=options.hide_text),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from prefixscope.engines.profile import Speculative
+from prefixscope.engines.profile import Platform, Speculative
 
 __all__ = ["AnalyzeOptions", "CapacityOptions", "EngineChoice", "LogOptions", "MemoryOptions", "Progress"]
 
@@ -34,12 +34,31 @@ class LogOptions:
 
 @dataclass(frozen=True, slots=True)
 class EngineChoice:
-    """Which engine's rules to apply. No name: `trace` for logs of hash rows only, else `vllm`."""
+    """Which engine's rules to apply. No name: `trace` for logs of hash rows only, else `vllm`.
+
+    None is what the models file says, else the engine's default. `url`: a running engine that is asked for its name,
+    version, block size and blocks. `retention`: `dense` or a number of tokens. `lifetime` (hosted APIs) and
+    `service_time` (from start to end of requests that log no end) are durations such as `5m`. `lookahead`: tokens that
+    multi-module MTP drafts at once. `context_parallel`: ranks that share each block's tokens.
+    """
 
     names: tuple[str, ...] = ()
     block_size: int | None = None
     match_unit: int | None = None
     speculative: Speculative = "none"
+    url: str | None = None
+    platform: Platform | None = None
+    attention_backend: str | None = None
+    retention: str | None = None
+    speculative_tokens: int | None = None
+    lookahead: int | None = None
+    max_batched_tokens: int | None = None
+    context_parallel: int | None = None
+    partial_reuse: bool | None = None
+    strip_thinking: bool | None = None
+    slots: int | None = None
+    lifetime: str | None = None
+    service_time: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +67,14 @@ class MemoryOptions:
 
     `capacities` (`20000blocks`, `40GiB`, `2Mtok`): the first feeds the ladder, all are points of the curve.
     `concurrency`: requests running at once, where the log does not tell. `kv_dtype` and `tensor_parallel`: None is what
-    the models file says, else the model's own type and one rank.
+    the models file says, else the model's own type and one rank. `context_parallel` is the engine's; it saves copies.
     """
 
     capacities: tuple[str, ...] = ()
     concurrency: int | None = None
     kv_dtype: str | None = None
     tensor_parallel: int | None = None
+    context_parallel: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from prefixscope.api.engine_url import ask_once
 from prefixscope.api.options import EngineChoice, LogOptions, Progress
-from prefixscope.engines import EngineOptions, EngineProfile, resolve
+from prefixscope.api.profiles import check_choice, profile_of
 from prefixscope.errors import InputError, OptionError
 from prefixscope.index.lineage import Lineage
 from prefixscope.index.store import read_index
@@ -29,6 +30,8 @@ def lineage_of(options: LogOptions, engine: EngineChoice, progress: Progress, *,
         lineage = read_index(indexes[0])
         if not len(lineage):
             raise InputError("the index holds no requests", file=indexes[0])
+        settings = lineage.provenance.get("engine_settings", {})
+        check_choice(engine, (said.get("engine") for said in settings.values()))
         return Ingested(lineage, input_report(lineage))
     asked = ingest_options(options, engine, breaks=breaks)
     return ingest(files, asked, lambda done: progress("reading", done, options.limit))
@@ -36,40 +39,23 @@ def lineage_of(options: LogOptions, engine: EngineChoice, progress: Progress, *,
 
 def ingest_options(options: LogOptions, engine: EngineChoice, *, breaks: bool = False) -> IngestOptions:
     """What ingest is told: the rendering follows the first engine unless --render says otherwise."""
-    for name in engine.names:
-        resolve(name, EngineOptions(block_size=None, unit=1))  # a wrong name is told before the log is read
-    first = next((name for name in engine.names if name.partition("@")[0] != "trace"), "vllm")
+    table = model_table(options.models, options.models_file)
+    check_choice(engine, (entry.engine for entry in table.entries.values()))
+    first = next((name for name in engine.names if name.partition("@")[0] != "trace"), None)
+    if first is None and engine.url is not None:
+        first = ask_once(engine.url).engine
     return IngestOptions(
         read=ReadOptions(format=options.format, strict=options.strict, limit=options.limit),
-        table=model_table(options.models, options.models_file),
-        engine=first,
+        table=table,
+        engine=first or "vllm",
         render=options.render,
         namespace_by=options.namespace_by,
         breaks=breaks,
+        workers=options.workers,
     )
 
 
 def selected(lineage: Lineage, options: LogOptions) -> Selection:
     return select(
         lineage, since=options.since, until=options.until, warmup=options.warmup, cold_start=options.cold_start
-    )
-
-
-def profile_of(lineage: Lineage, pool: str, choice: EngineChoice, engine: str | None) -> EngineProfile:
-    """The engine profile of one pool: the command line's word first, then the models file's, then the default."""
-    said = lineage.provenance.get("engine_settings", {}).get(pool, {})
-    unit = int(lineage.unit.max(initial=1))
-    name = engine or said.get("engine") or ("trace" if unit > 1 else "vllm")
-    own = engine is None or engine == said.get("engine")
-    speculative = choice.speculative
-    if speculative == "none" and own:
-        speculative = said.get("speculative", "none")
-    return resolve(
-        name,
-        EngineOptions(
-            block_size=choice.block_size or (said.get("block_size") if own else None),
-            match_unit=choice.match_unit or (said.get("match_unit") if own else None),
-            speculative=speculative,
-            unit=unit,
-        ),
     )

@@ -53,6 +53,7 @@ class Candidates:
         self._ended: dict[tuple[int, int], int] = {}
         self._pairs: dict[tuple[int, int, int], int] = {}
         self._paired: set[tuple[int, int]] = set()
+        self._last: dict[tuple[int, int], int] = {}
         self._sketch_of: dict[int, tuple[int, ...]] = {}
 
     def keys_of(self, number: int, namespace: int, session: int, kind: str, tokens: bytes | None) -> Keys:
@@ -125,12 +126,13 @@ class Candidates:
         return sorted(found, reverse=True)
 
     def conversation(self, keys: Keys) -> Iterator[int]:
-        """Rows that hold the first two turns of this one one after the other: the same conversation, cut or changed."""
+        """Rows that hold two of the first turns of this one one after the other, or ended with one of them: the same
+        conversation, cut or changed."""
         pieces = [piece for piece in self._head(keys.node) if not self._is_system(piece)]
         for one, two in zip(pieces, pieces[1:], strict=False):
-            row = self._pairs.get((keys.namespace, one, two))
-            if row is not None:
-                yield row
+            for row in (self._pairs.get((keys.namespace, one, two)), self._last.get((keys.namespace, one))):
+                if row is not None:
+                    yield row
 
     def add(self, row: int, keys: Keys) -> None:
         """Makes a row known to those after it."""
@@ -141,6 +143,7 @@ class Candidates:
             self._by_key[key].append(row)
         if keys.node:
             self._ended[(keys.namespace, keys.node)] = row
+            self._last[(keys.namespace, self._store.piece_of(keys.node))] = row
             self._add_pairs(row, keys)
 
     def _add_pairs(self, row: int, keys: Keys) -> None:

@@ -16,10 +16,11 @@ from prefixscope.breaks.agreement import equal_at_same_places, first_difference,
 from prefixscope.breaks.bodies import DEFAULT_BUDGET, Body, BodyPieces, BodyStore
 from prefixscope.breaks.candidates import Candidates, Keys
 from prefixscope.breaks.causes import prove
-from prefixscope.breaks.comparison import Comparison, Side, Texts
+from prefixscope.breaks.comparison import Comparison, Place, Side, Texts
 from prefixscope.breaks.detectors.messages import multimodal_content
 from prefixscope.breaks.found import Found
-from prefixscope.breaks.kept import by_length, is_branch, went_on
+from prefixscope.breaks.header import Spot
+from prefixscope.breaks.kept import by_length, is_branch, same_application, went_on
 from prefixscope.breaks.media import first_other_medium
 from prefixscope.breaks.separation import Separation, scope_of, separation_of
 from prefixscope.breaks.table import BreakExample, Breaks
@@ -281,17 +282,11 @@ class _Run:
         if _went_back(comparison):
             return Verdict("rewound", other, comparison.first)
         found = prove(comparison)
-        if found.cause in ("content_changed", "system_variant", "tools_changed") and not session:
-            if not self._same_application(comparison):
-                return Verdict("first_seen")
+        if not session and not same_application(comparison, found.cause):
+            return Verdict("first_seen")
         if found.cause == "content_changed" and _answer_is_approximate(comparison):
             return Verdict("append_only", other, comparison.first)
         return self._fault(row, other, comparison, found)
-
-    def _same_application(self, comparison: Comparison) -> bool:
-        """Whether two requests without a common session have enough in common for a difference to mean anything."""
-        common = comparison.first + _almost(comparison)
-        return 4 * common >= comparison.new.prompt_tokens
 
     def _fault(self, row: int, other: int, comparison: Comparison, found: Found) -> Verdict:
         agreed = _agreed(comparison, found)
@@ -375,4 +370,13 @@ def _example(row: int, other: int, comparison: Comparison, found: Found, agreed:
     left = comparison.decode(comparison.new, first - 24, first)
     old = comparison.decode(comparison.old, first, first + 12)
     new = comparison.decode(comparison.new, first, min(first + 12, comparison.new.prompt_tokens))
-    return BreakExample(row, other, first, str(found.place), left, old, new, found.detail, agreed)
+    spot = None if found.context is None else Spot(found.cause, _spot_part(comparison, found.place), found.context)
+    return BreakExample(
+        row, other, first, str(found.place), left, old, new, found.detail, agreed, found.cause, spot
+    )
+
+
+def _spot_part(comparison: Comparison, place: Place) -> str:
+    if comparison.new.kind != "chat":
+        return "text"
+    return place.kind if place.kind in ("system", "tools") else "message"

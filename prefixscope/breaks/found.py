@@ -28,6 +28,8 @@ class Found:
     detail: str | None = None
     explains: Explains | None = None
     moved: bool = False
+    context: str | None = None
+    """For clocks, dates and ids: the shape of the text in front, by which the place is found in other requests."""
 
 
 Prove = Callable[[Comparison], Found | None]

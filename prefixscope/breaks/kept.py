@@ -8,16 +8,18 @@ other question.
 from __future__ import annotations
 
 from prefixscope.breaks.comparison import Comparison
-from prefixscope.breaks.forms import content_text, same_but_order, segments
+from prefixscope.breaks.forms import canonical, content_text, same_but_order, segments
 from prefixscope.breaks.spaces import space_only
 from prefixscope.breaks.volatile import common_chars, volatile_walk
 
-__all__ = ["by_length", "is_branch", "may_be_moved", "reordered_text", "same_turn_in_another_form", "went_on"]
+__all__ = ["by_length", "is_branch", "may_be_moved", "reordered_text", "same_application", "same_turn_in_another_form", "went_on"]
 
 _OUTSIDE = ("user", "tool", "function", "ipython", "observation")
 LONG_TURN = 200
 """Characters that must agree behind a clock or id before two turns are one text, not two questions."""
 _GENERATION = 96
+SHORT_TURN = 16
+"""The same for a turn that already has an answer."""
 RETURNS = 24
 """Characters of one message that make it a sign of the same conversation."""
 
@@ -61,11 +63,21 @@ def is_branch(comparison: Comparison) -> bool:
 
 
 def _comes_back(comparison: Comparison, at: int) -> bool:
-    """Whether a later message of the old conversation stands in the new one: then the turn was changed, not added."""
+    """Whether the old conversation goes on in the new one: then the turn was changed or cut, not added.
+
+    One long message or two of any length are a sign of it; so is the old one's last message when more follows it.
+    """
     assert comparison.bodies is not None
-    new, old = comparison.bodies
-    later = set(old.messages[at:]) & set(new.messages[at:])
-    return any(len(content_text(message := comparison.message(piece))) >= RETURNS or message.get("tool_calls") for piece in later)
+    new, old = (body.messages[at:] for body in comparison.bodies)
+    later = set(old) & set(new)
+    if not later:
+        return False
+    if old[-1] in new[:-1] and len(old) > 1:
+        return True
+    messages = [comparison.message(piece) for piece in later]
+    if len(later) > 1 and any(message.get("role") == "assistant" for message in messages):
+        return True
+    return any(len(content_text(message)) >= RETURNS or message.get("tool_calls") for message in messages)
 
 
 def went_on(comparison: Comparison) -> bool:
@@ -83,7 +95,7 @@ def went_on(comparison: Comparison) -> bool:
 
 def same_turn_in_another_form(comparison: Comparison) -> bool:
     """Whether the two turns at the first difference are one text in two forms, or with other media or ids."""
-    assert comparison.changed is not None
+    assert comparison.changed is not None and comparison.bodies is not None
     new, old = comparison.changed
     ours, theirs = content_text(new), content_text(old)
     if ours == theirs and (ours or new.get("role") == old.get("role")):
@@ -94,7 +106,10 @@ def same_turn_in_another_form(comparison: Comparison) -> bool:
     if walked.proven:
         start = walked.stretches[0].new_start
         agreed = walked.new_end - start - sum(one.new_end - one.new_start for one in walked.stretches)
-        if agreed >= LONG_TURN or (new.get("role") != "user" and walked.complete and start + agreed >= RETURNS):
+        if agreed >= LONG_TURN:
+            return True
+        in_history = new.get("role") != "user" or comparison.equal_messages < len(comparison.bodies[0].messages) - 1
+        if in_history and walked.complete and start + agreed >= SHORT_TURN:
             return True
     return may_be_moved(comparison) and reordered_text(ours, theirs)
 
@@ -151,3 +166,37 @@ def _tail_differs(comparison: Comparison) -> bool:
     rest = comparison.new.prompt_tokens - comparison.first
     agreed = sum(gap.agrees for gap in comparison.walk.gaps)
     return agreed < max(16, rest // 4)
+
+
+def same_application(comparison: Comparison, cause: str) -> bool:
+    """Whether two requests of no common session have enough in common for an unproven difference to mean anything.
+
+    Causes that are proven by equality of the rest always do.
+    """
+    if cause == "system_variant":
+        return _similar_systems(comparison)
+    if cause == "tools_changed" and comparison.tools is not None:
+        new, old = ({canonical(tool) for tool in tools} for tools in comparison.tools)
+        return bool(new & old) or _similar_systems(comparison)
+    if cause == "content_changed":
+        common = comparison.first + sum(gap.agrees for gap in comparison.walk.gaps)
+        return 4 * common >= comparison.new.prompt_tokens
+    return True
+
+
+def _similar_systems(comparison: Comparison) -> bool:
+    """Half of the words of the shorter first message stand in the other, or both continue with the same turn."""
+    if comparison.bodies is None:
+        return False
+    heads = [[comparison.message(piece) for piece in body.messages[:2]] for body in comparison.bodies]
+    if not all(heads):
+        return False
+    turns = [next((content_text(one) for one in head if one.get("role") not in _SYSTEM), "") for head in heads]
+    if len(turns[0]) >= RETURNS and turns[0] == turns[1]:
+        return True
+    texts = [" ".join(content_text(one) for one in head if one.get("role") in _SYSTEM) for head in heads]
+    ours, theirs = (set(text.lower().split()) for text in texts)
+    return 2 * len(ours & theirs) >= max(min(len(ours), len(theirs)), 1)
+
+
+_SYSTEM = ("system", "developer")

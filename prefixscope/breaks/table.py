@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from prefixscope.breaks.header import Spot
 from prefixscope.index.lineage import BreakColumns, Int64
 
 __all__ = ["BreakColumns", "BreakExample", "Breaks"]
@@ -23,6 +24,8 @@ class BreakExample:
     new: str | None
     detail: str | None = None
     agreed_tokens: int = 0
+    cause: str = ""
+    spot: Spot | None = None
 
 
 @dataclass(frozen=True, slots=True)

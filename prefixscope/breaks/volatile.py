@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Volatile", "VolatileWalk", "common_chars", "volatile_walk"]
+__all__ = ["Volatile", "VolatileWalk", "all_stretches", "common_chars", "stretch_at", "volatile_walk"]
 
 VolatileKind = Literal["timestamp", "date", "volatile_id"]
 
@@ -202,3 +202,34 @@ def _looks_like_word(text: str) -> bool:
 
 def _mixed_case(text: str) -> bool:
     return text != text.lower() and text != text.upper() and text != text.capitalize()
+
+
+_IDS = re.compile(r"[A-Za-z0-9_+/=\-]*\d[A-Za-z0-9_+/=\-]*")
+
+
+def stretch_at(text: str, start: int) -> int | None:
+    """Where a clock, date or id that begins at `start` ends; None where none begins there.
+
+    >>> stretch_at("now 20:37:19.", 4), stretch_at("now 5a287ca530a2 ok", 4), stretch_at("now then", 4)
+    (12, 16, None)
+    """
+    match = _WHOLE.match(text, start)
+    if match is not None and not _is_id_run(text, match):
+        return match.end()
+    end = _word_end(text, start)
+    labelled = _LABEL.search(text, max(0, start - 24), start) is not None
+    word = text[start:end]
+    return end if word and (labelled or any(character.isdigit() for character in word)) else None
+
+
+def all_stretches(text: str) -> list[tuple[int, int]]:
+    """Every clock, date and word with digits of a text, in order, without overlap.
+
+    >>> [("2026-03-17T08:00:01Z 5a287c")[a:b] for a, b in all_stretches("2026-03-17T08:00:01Z 5a287c")]
+    ['2026-03-17T08:00:01Z', '5a287c']
+    """
+    found = [(match.start(), match.end()) for match in _WHOLE.finditer(text)]
+    for match in _IDS.finditer(text):
+        if all(match.end() <= first or last <= match.start() for first, last in found):
+            found.append((match.start(), match.end()))
+    return sorted(found)

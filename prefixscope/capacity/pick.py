@@ -107,8 +107,8 @@ def choose_from(reuse: Mapping[int, int], within: float = 0.01) -> BlockSizeChoi
     lost = best - reuse[size]
     return BlockSizeChoice(
         size, reuse[size], best,
-        f"block size {size}: the largest of {', '.join(map(str, sorted(reuse)))} that costs less than {within:.0%} of "
-        f"the reuse ({lost:,} of {best:,} cached tokens, infinite cache)",
+        f"block size {size}: the largest of {', '.join(map(str, sorted(reuse)))} that costs less than "
+        f"{100 * within:g} % of the reuse ({lost:,} of {best:,} cached tokens, infinite cache)",
     )  # fmt: skip
 
 
@@ -172,8 +172,8 @@ def recommend(
 def _size_sentence(curve: HitCurve, share: float, blocks: int, block_bytes: int | None) -> str:
     kept = int(curve.tokens_at(blocks))
     return (
-        f"{share:.0%} of the infinite reuse: {blocks:,} blocks of {curve.block_size}{_in_gib(blocks, block_bytes)} "
-        f"keep {kept:,} of {curve.infinite_tokens:,} cached tokens"
+        f"{100 * share:g} % of the infinite reuse: {blocks:,} blocks of {curve.block_size}"
+        f"{_in_gib(blocks, block_bytes)} keep {kept:,} of {curve.infinite_tokens:,} cached tokens"
     )
 
 

@@ -63,12 +63,13 @@ def _all_shared(lineage: Lineage, profile: EngineProfile) -> Int64:
     return found // profile.block_size * profile.block_size
 
 
-def families_of(lineage: Lineage) -> Int64:
-    """Per row the first row of its family: everyone who shares a first token, directly or through others."""
+def families_of(lineage: Lineage, beyond: int = 0) -> Int64:
+    """Per row the first row of its family: everyone who has the same first `beyond + 1` tokens."""
     family = np.arange(len(lineage))
     head: list[int] = []
-    for row, parent in enumerate(lineage.parent_row.tolist()):
-        head.append(head[parent] if parent >= 0 else row)
+    rows = zip(lineage.parent_row.tolist(), lineage.shared_tokens.tolist(), strict=True)
+    for row, (parent, shared) in enumerate(rows):
+        head.append(head[parent] if shared > beyond else row)
     family[:] = head
     return family
 
@@ -85,15 +86,17 @@ class Eviction:
     tokens: int
 
 
-def evictions_by(distances: ReuseDistances, blocks: int, group: Int64, most: int = 10) -> tuple[Eviction, ...]:
+def evictions_by(
+    distances: ReuseDistances, blocks: int, group: Int64, most: int = 10, where: npt.NDArray[np.bool_] | None = None
+) -> tuple[Eviction, ...]:
     """Who evicts whom at one capacity, by `group` (a code per row: family, session, tenant); largest first.
 
     A lost token counts for the groups that stored new blocks between the last use and the miss, in proportion. The
-    numbers add up to infinite - cached tokens (whole units).
+    numbers add up to infinite - cached tokens (whole units) of all rows, or of the counted ones.
     """
     unit = distances.unit_blocks * distances.profile.block_size
     lost = distances.count - np.clip((blocks - distances.first) // distances.unit_blocks + 1, 0, distances.count)
-    hurt = np.flatnonzero(lost > 0)
+    hurt = np.flatnonzero(lost > 0 if where is None else (lost > 0) & where[distances.row])
     filled = np.maximum(distances.lineage.sequence_tokens - distances.cached_tokens(blocks), 0)
     names, codes = np.unique(group, return_inverse=True)
     volume = np.bincount(codes, weights=filled, minlength=len(names))

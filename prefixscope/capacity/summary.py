@@ -12,9 +12,10 @@ from prefixscope.capacity.curve import CurveModel, HitCurve
 from prefixscope.capacity.distances import ReuseDistances, memory_groups, stored_lineage
 from prefixscope.capacity.pick import Recommendation, RunningNeed, recommend
 from prefixscope.capacity_results import CapacityPoint
+from prefixscope.engines.profile import EngineProfile
 from prefixscope.results import rate
 
-__all__ = ["CapacityPoint", "CapacitySummary", "point_at", "round_capacities", "summarize"]
+__all__ = ["CapacityPoint", "CapacitySummary", "approximation", "point_at", "round_capacities", "summarize"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +88,24 @@ def _unique_blocks(distances: ReuseDistances, where: npt.NDArray[np.bool_] | Non
         mine = slice(None) if where is None else where[rows]
         total += int((kept // block - shared // block)[mine].sum())
     return total
+
+
+def approximation(profile: EngineProfile) -> str | None:
+    """Where the curve of this engine is not exact, in words; None where requests one after another give just this.
+
+    The sizes of the differences are measured in tests/capacity/test_approximations.py and told in docs/capacity.md.
+    """
+    said = []
+    if profile.platform == "hosted":
+        said.append("the provider sizes its memory and names no order of eviction: this is an LRU of its increments")
+    elif profile.eviction == "leaf-lru":
+        said.append("whole leaves of the tree are evicted, not pages one by one: this is a textbook LRU of pages")
+    elif profile.eviction == "slot-lru":
+        said.append("whole slots are overwritten, not tokens one by one: this is a textbook LRU of tokens")
+    elif profile.eviction == "leaf-priority-lru":
+        said.append("blocks stored twice and partly matched ones are moved in ways that one pass can't follow")
+    if profile.grouping is not None:
+        said.append("states of some layers are kept only at some places: an upper bound")
+    if (profile.drop_units or profile.lookahead_tokens) and profile.eviction == "lru":
+        said.append("which of two copies of an unmatched block stays depends on the size: one pass can't be exact")
+    return "approximate: " + "; ".join(said) if said else None

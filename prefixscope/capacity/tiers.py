@@ -54,10 +54,11 @@ class TierUse:
 def tiers_of(
     lineage: Lineage, profile: EngineProfile, tiers: Sequence[Tier], *, token_bytes: int | None = None,
     inclusive: bool = False, chunk_tokens: int | None = None, recompute: Recompute | float | None = None,
-    per_replica: bool = True,
+    per_replica: bool = True, where: npt.NDArray[np.bool_] | None = None,
 ) -> tuple[TierUse, ...]:  # fmt: skip
     """The first tier is the engine's own memory; the sum of all gains is what is cached with all of them.
 
+    With `where`, bytes and seconds are those of the counted rows; the rows before them fill the tiers.
     `token_bytes` are bytes of KV per token in the whole replica. `recompute`: prefill tokens per second, or a function.
     `chunk_tokens` applies to the tiers after the first. OptionError where a size can't be turned into blocks.
     """
@@ -70,6 +71,7 @@ def tiers_of(
     chunks = None if chunk_tokens is None else _chunked(lineage, profile, chunk_tokens, per_replica)
     uses: list[TierUse] = []
     have = np.zeros(len(lineage), np.int64)
+    counted = np.ones(len(lineage), np.bool_) if where is None else where
     sizes: list[int] = []
     for tier in tiers:
         blocks = tier.capacity.blocks(profile.block_size, block_bytes)
@@ -78,12 +80,16 @@ def tiers_of(
         reach = max(sizes) if inclusive else sum(sizes)
         if chunks is not None and uses:
             found = _in_chunks(chunks, reach * profile.block_size // chunks.profile.block_size)
-            written = _computed_tokens(chunks, found)
+            written = int(_computed_tokens(chunks, found)[counted].sum())
         else:
             found = own.cached_tokens(reach)
-            written = _computed_tokens(own, have) if not uses or inclusive else _pushed_out(own, have, above)
+            stored = _computed_tokens(own, have)
+            # Exclusive: what went through the tiers above and no longer fits there.
+            room = 0 if not uses or inclusive else above * profile.block_size
+            written = max(int(stored.sum()) - room, 0) - max(int(stored[~counted].sum()) - room, 0)
         gain = np.maximum(found - have, 0)
-        uses.append(_priced(tier, blocks, found, gain, have, written, token_bytes, recompute, bool(uses)))
+        prices = _priced(tier, gain[counted], have[counted], token_bytes, recompute, bool(uses))
+        uses.append(TierUse(tier, blocks, found, gain, prices[0], _bytes(written, token_bytes), *prices[1:]))
         have = have + gain
     return tuple(uses)
 
@@ -105,25 +111,27 @@ def _in_chunks(chunks: ReuseDistances, capacity: int) -> Int64:
     return np.minimum(chunks.cached_tokens(capacity), np.maximum(chunks.lineage.prompt_tokens - 1, 0))
 
 
-def _computed_tokens(distances: ReuseDistances, found: Int64) -> int:
-    """Tokens in whole blocks that had to be computed, and are stored."""
+def _computed_tokens(distances: ReuseDistances, found: Int64) -> Int64:
+    """Tokens in whole blocks that had to be computed, and are stored, per row."""
     unit = distances.profile.block_size
     kept = distances.lineage.sequence_tokens if distances.profile.stores_output else distances.lineage.prompt_tokens
-    return int(np.maximum(kept // unit * unit - found, 0).sum())
+    stored: Int64 = np.maximum(kept // unit * unit - found, 0)
+    return stored
 
 
-def _pushed_out(distances: ReuseDistances, have: Int64, above: int) -> int:
-    """Tokens that went through the tiers above and do not sit there at the end."""
-    return max(_computed_tokens(distances, have) - above * distances.profile.block_size, 0)
+def _bytes(tokens: int, token_bytes: int | None) -> int | None:
+    return None if token_bytes is None else tokens * token_bytes
 
 
 def _priced(
-    tier: Tier, blocks: int, found: Int64, gain: Int64, have: Int64, written: int, token_bytes: int | None,
-    recompute: Recompute | float | None, fetched: bool,
-) -> TierUse:  # fmt: skip
-    """Bytes and seconds; the engine's own memory needs no fetching."""
+    tier: Tier, gain: Int64, have: Int64, token_bytes: int | None, recompute: Recompute | float | None, fetched: bool
+) -> tuple[int | None, float | None, float | None, float | None, int | None]:
+    """(bytes read, seconds to fetch, to compute instead, saved, requests where fetching is slower).
+
+    The engine's own memory needs no fetching.
+    """
     fetch = computed = saved = slower = None
-    read = 0 if not fetched else None if token_bytes is None else int(gain.sum()) * token_bytes
+    read = _bytes(int(gain.sum()), token_bytes) if fetched else 0
     if fetched and token_bytes is not None and tier.bytes_per_s is not None:
         asked = gain > 0
         seconds = np.where(asked, tier.latency_s + gain * token_bytes / tier.bytes_per_s, 0.0)
@@ -134,7 +142,4 @@ def _priced(
             computed = float(instead.sum())
             saved = float(np.maximum(instead - seconds, 0.0).sum())
             slower = int((asked & (seconds >= instead)).sum())
-    return TierUse(
-        tier, blocks, found, gain, read, None if token_bytes is None else written * token_bytes,
-        fetch, computed, saved, slower,
-    )  # fmt: skip
+    return read, fetch, computed, saved, slower

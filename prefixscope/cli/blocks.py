@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from prefixscope.cli import engine_options as e
 from prefixscope.cli import options as o
 from prefixscope.cli.outputs import Outputs
 from prefixscope.cli.screen import look_of, shown_progress
@@ -18,6 +19,18 @@ def blocks(
     block_size: o.BlockSize = None,
     match_unit: o.MatchUnit = None,
     speculative: o.SpeculativeDecoding = "none",
+    engine_url: e.EngineUrl = None,
+    platform: e.Platform = None,
+    attention_backend: e.AttentionBackend = None,
+    retention: e.Retention = None,
+    speculative_tokens: e.SpeculativeTokens = None,
+    lookahead: e.Lookahead = None,
+    max_batched_tokens: e.MaxBatchedTokens = None,
+    context_parallel: e.ContextParallel = None,
+    partial_reuse: e.PartialReuse = None,
+    strip_thinking: e.StripThinking = None,
+    slots: e.Slots = None,
+    lifetime: e.Lifetime = None,
     model: o.Model = None,
     models: o.Models = None,
     render: o.Render = None,
@@ -44,7 +57,14 @@ def blocks(
             logs, model=model, models_file=models, render=render, format=format_, namespace_by=namespace_by,
             limit=limit, warmup=warmup, since=since, until=until, cold_start=cold_start, strict=strict,
         ),
-        engine=o.engine_choice(engine, block_size, match_unit, speculative),
+        engine=o.engine_choice(
+            engine, block_size, match_unit, speculative,
+            url=engine_url, platform=platform, attention_backend=attention_backend,
+            retention=retention, speculative_tokens=speculative_tokens, lookahead=lookahead,
+            max_batched_tokens=max_batched_tokens, context_parallel=context_parallel,
+            partial_reuse=partial_reuse, strip_thinking=strip_thinking, slots=slots,
+            lifetime=lifetime,
+        ),
         block_sizes=o.block_sizes_of(block_sizes),
     )  # fmt: skip
     with Outputs(json_file=json_file, force=force) as outputs:

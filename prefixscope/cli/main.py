@@ -19,10 +19,13 @@ import typer
 from prefixscope import __version__
 from prefixscope.cli.analyze import analyze
 from prefixscope.cli.blocks import blocks
+from prefixscope.cli.capacity import capacity
 from prefixscope.cli.events import events
+from prefixscope.cli.explain import explain
 from prefixscope.cli.formats import formats
 from prefixscope.cli.hashes import hashes
 from prefixscope.cli.index import index
+from prefixscope.cli.lint import lint
 from prefixscope.cli.models import models_
 from prefixscope.cli.screen import say
 from prefixscope.errors import PrefixscopeError
@@ -41,6 +44,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "analyze": analyze,
     "index": index,
     "blocks": blocks,
+    "capacity": capacity,
+    "explain": explain,
+    "lint": lint,
     "hashes": hashes,
     "events": events,
     "models": models_,

@@ -19,6 +19,9 @@ COUNTING = "What is counted"
 OUTPUT = "Output"
 GATES = "Gates"
 
+LARGEST_BLOCK = 1 << 20
+"""No engine has blocks of a million tokens; larger numbers are slips, and sums over them would leave 64 bits."""
+
 Logs = Annotated[
     list[str],
     typer.Argument(
@@ -103,6 +106,7 @@ BlockSize = Annotated[
         "--block-size",
         metavar="N",
         min=1,
+        max=LARGEST_BLOCK,
         help="Tokens per KV block (page). Default: the engine's.",
         rich_help_panel=ENGINE,
     ),
@@ -113,6 +117,7 @@ MatchUnit = Annotated[
         "--match-unit",
         metavar="N",
         min=1,
+        max=LARGEST_BLOCK,
         help="Tokens per unit of a match, where it is not the block size (hybrid models).",
         rich_help_panel=ENGINE,
     ),
@@ -247,11 +252,12 @@ def engine_choice(
     block_size: int | None = None,
     match_unit: int | None = None,
     speculative: Speculative = "none",
+    **said: object,
 ) -> EngineChoice:
-    """The engine options, as the API takes them."""
+    """The engine options, as the API takes them; `said` are those of `engine_options`."""
     from prefixscope.api import EngineChoice
 
-    return EngineChoice(tuple(engine or ()), block_size, match_unit, speculative)
+    return EngineChoice(tuple(engine or ()), block_size, match_unit, speculative, **said)  # type: ignore[arg-type]
 
 
 def block_sizes_of(text: str | None) -> tuple[int, ...]:
@@ -263,9 +269,12 @@ def block_sizes_of(text: str | None) -> tuple[int, ...]:
     if text is None:
         return ()
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdecimal() and int(part) > 0 for part in parts):
+    if not all(part.isascii() and part.isdecimal() and len(part) < 8 for part in parts):
         raise OptionError(f"--block-sizes {text}: not a list of sizes in tokens such as 16,32,64")
-    return tuple(dict.fromkeys(int(part) for part in parts))
+    sizes = tuple(dict.fromkeys(int(part) for part in parts))
+    if not 1 <= min(sizes) <= max(sizes) <= LARGEST_BLOCK:
+        raise OptionError(f"--block-sizes {text}: not a list of sizes from 1 to {LARGEST_BLOCK} tokens")
+    return sizes
 
 
 def measured_of(text: str | None) -> tuple[str, str] | None:

@@ -16,8 +16,10 @@ def parse_version(engine: str, text: str, known: str) -> Version:
 
     >>> parse_version("vllm", "v0.33.0rc1", "0.11 and later")
     (0, 33, 0)
+    >>> parse_version("vllm", "0.32.1.dev7+g12ab.cpu", "0.11 and later"), parse_version("llama-cpp", "b11434-00dc", "")
+    ((0, 32, 1), (11434,))
     """
-    match = re.fullmatch(r"[vb]?(\d+(?:\.\d+)*)(?:[.\-+]?(?:rc|post|dev|a|b)?\d*)?", text.strip())
+    match = re.fullmatch(r"[vb]?(\d+(?:\.\d+)*)(?:[.\-]?(?:rc|post|dev|a|b)\d*)*(?:[+\-].*)?", text.strip())
     if match is None:
         raise OptionError(f"--engine {engine}@{text}: not a version of {engine} (known: {known})")
     return tuple(int(part) for part in match.group(1).split("."))

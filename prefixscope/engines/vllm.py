@@ -169,7 +169,7 @@ def vllm_rules(
         monotone=grouping is None,
         unhashed_first=rules.unhashed_first,
         speculative=options.speculative,
-        accepted_block_sizes=backend.sizes if grouping is None else (block_size,),
+        accepted_block_sizes=(block_size,) if any(group.kind == "mamba" for group in model.groups) else backend.sizes,
         platform=options.platform or ("ascend" if name == "vllm-ascend" else "nvidia"),
         grouping=grouping,
         facts=FACTS,

@@ -12,7 +12,7 @@ from typing import IO, Any
 import numpy as np
 
 from prefixscope.errors import IndexFileError
-from prefixscope.index.lineage import NO_TIME, OUTPUTS, UNKNOWN, Int64, Labels, Lineage
+from prefixscope.index.lineage import NO_TIME, OUTPUTS, UNKNOWN, BreakColumns, Int64, Labels, Lineage
 
 __all__ = ["INDEX_SCHEMA", "read_index", "write_index"]
 
@@ -25,6 +25,12 @@ _LABEL_NAMES = {"session": "session_id"}
 _COUNTS = ("line", "namespace", "pool", "unit", "tier", "n", "prompt_tokens", "sequence_tokens")
 _NULLABLE = ("status", "output_tokens", "measured_prompt_tokens", "measured_cached_tokens")
 _SHARING = ("shared_tokens", "shared_prompt_tokens")
+_ISOLATION = "shared_tokens_without_isolation"
+_BREAK_WORDS = {"break_cause": "cause", "break_part": "part", "break_detail": "detail"}
+_BREAK_NUMBERS = {
+    "break_candidate_row": "candidate_row", "first_different_token": "first_different_token", "break_place": "place",
+    "break_lost_tokens": "lost_tokens", "almost_tokens": "almost_tokens",
+}  # fmt: skip
 
 
 def write_index(lineage: Lineage, file: IO[bytes], *, tool_version: str) -> None:
@@ -42,15 +48,16 @@ def write_index(lineage: Lineage, file: IO[bytes], *, tool_version: str) -> None
         values = getattr(lineage, attribute)
         columns[name] = pa.array(values, pa.timestamp("ns", "UTC"), mask=values == NO_TIME)
     for name in _LABELS:
-        labels: Labels = getattr(lineage, name)
-        codes = pa.array(labels.codes, mask=labels.codes == UNKNOWN)
-        columns[_LABEL_NAMES.get(name, name)] = pa.DictionaryArray.from_arrays(
-            codes, pa.array(labels.names, pa.string())
-        )
+        columns[_LABEL_NAMES.get(name, name)] = _words(getattr(lineage, name))
     for name in _COUNTS + _SHARING:
         columns[name] = pa.array(getattr(lineage, name))
     for name in _NULLABLE:
         columns[name] = _nullable(getattr(lineage, name))
+    if lineage.shared_tokens_without_isolation is not None:
+        columns[_ISOLATION] = pa.array(lineage.shared_tokens_without_isolation)
+    if lineage.breaks is not None:
+        columns |= {name: _words(getattr(lineage.breaks, field)) for name, field in _BREAK_WORDS.items()}
+        columns |= {name: _nullable(getattr(lineage.breaks, field)) for name, field in _BREAK_NUMBERS.items()}
     head = {
         "schema": INDEX_SCHEMA,
         "tool_version": tool_version,
@@ -61,6 +68,13 @@ def write_index(lineage: Lineage, file: IO[bytes], *, tool_version: str) -> None
     }
     table = pa.table(columns).replace_schema_metadata({_KEY: json.dumps(head).encode()})
     pq.write_table(table, file, compression="zstd", write_page_checksum=True)
+
+
+def _words(labels: Labels) -> Any:
+    import pyarrow as pa
+
+    codes = pa.array(labels.codes, mask=labels.codes == UNKNOWN)
+    return pa.DictionaryArray.from_arrays(codes, pa.array(labels.names, pa.string()))
 
 
 def _nullable(values: Int64) -> Any:
@@ -121,9 +135,7 @@ def _lineage(table: Any, head: dict[str, Any]) -> Lineage:
     for name, attribute in _TIMES.items():
         columns[attribute] = _integers(table[name].cast("int64"), NO_TIME)
     for name in _LABELS:
-        column = table[_LABEL_NAMES.get(name, name)].combine_chunks()
-        codes = _integers(column.indices, UNKNOWN).astype(np.int32)
-        columns[name] = Labels(codes, tuple(column.dictionary.to_pylist()))
+        columns[name] = _labels(table[_LABEL_NAMES.get(name, name)])
     for name in _COUNTS + _SHARING:
         columns[name] = _integers(table[name], UNKNOWN)
     for name in (*_NULLABLE, "parent_row"):
@@ -132,12 +144,24 @@ def _lineage(table: Any, head: dict[str, Any]) -> Lineage:
     columns["output"] = np.array([known[value] for value in table["output"].to_pylist()], np.int64)
     columns["reads_cache"] = table["reads_cache"].to_numpy().astype(np.bool_)
     columns["request_id"] = np.array(table["request_id"].to_pylist() or [], dtype=object)
+    if _ISOLATION in table.column_names:
+        columns[_ISOLATION] = _integers(table[_ISOLATION], UNKNOWN)
+    if {*_BREAK_WORDS, *_BREAK_NUMBERS} <= {*table.column_names}:
+        words = {field: _labels(table[name]) for name, field in _BREAK_WORDS.items()}
+        numbers = {field: _integers(table[name], UNKNOWN) for name, field in _BREAK_NUMBERS.items()}
+        columns["breaks"] = BreakColumns(**words, **numbers)
     return Lineage(
         **columns,
         namespaces=tuple(head["namespaces"]),
         pools=tuple(head["pools"]),
         provenance=head["provenance"],
     )
+
+
+def _labels(table_column: Any) -> Labels:
+    column = table_column.combine_chunks()
+    codes = _integers(column.indices, UNKNOWN).astype(np.int32)
+    return Labels(codes, tuple(column.dictionary.to_pylist()))
 
 
 def _integers(column: Any, missing: int) -> Int64:

@@ -112,9 +112,7 @@ def _refuse_random_seed(algorithm: str, options: ChainOptions) -> None:
         raise OptionError(f"{error}{hint}") from None
 
 
-def _assumed(
-    profile: EngineProfile, algorithm: str, options: ChainOptions, said_size: int | None
-) -> tuple[str, ...]:
+def _assumed(profile: EngineProfile, algorithm: str, options: ChainOptions, said_size: int | None) -> tuple[str, ...]:
     """What of the engine's own assumptions bears on keys (its blocks and version, not its match rule), and ours."""
     said = list(assumptions(algorithm, options))
     if said_size is None:

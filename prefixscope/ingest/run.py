@@ -14,9 +14,10 @@ from prefixscope.index.builder import BuiltLineage, LineageBuilder, RowFacts, ro
 from prefixscope.index.lineage import Lineage
 from prefixscope.ingest.account import input_report
 from prefixscope.ingest.breaks import BreakSearch, with_breaks
-from prefixscope.ingest.settings import IngestOptions
+from prefixscope.ingest.settings import IngestOptions, engine_settings
 from prefixscope.logs import Ledger
 from prefixscope.logs.rows import EXCLUSIONS, Fault
+from prefixscope.models.config_facts import configs_of_pools
 from prefixscope.models.prompt import Made, PromptMaker
 from prefixscope.models.table import unresolved_error
 from prefixscope.models.template import Unrenderable
@@ -132,6 +133,9 @@ class Run:
             raise InputError(nothing_left(self.ledger))
         provenance = self._provenance()
         built = self.builder.finish(provenance)
+        pools = built.lineage.pools
+        provenance["engine_settings"] = engine_settings(pools, self.options.table)
+        provenance["model_configs"] = configs_of_pools(pools, self.options.table)
         provenance["input"] = self._input(built)
         breaks = self._find_breaks(built, progress)
         lineage = built.lineage if breaks is None else with_breaks(built.lineage, breaks)
@@ -147,22 +151,12 @@ class Run:
         return None if entry is None or entry.location not in self.loaded else self.maker.model(entry)
 
     def _provenance(self) -> dict[str, Any]:
-        settings: dict[str, dict[str, Any]] = {}
-        for entry in self.options.table.entries.values():
-            said = {
-                key: getattr(entry, key)
-                for key in ("engine", "block_size", "match_unit", "speculative", "kv_dtype", "tensor_parallel")
-                if getattr(entry, key) is not None
-            }
-            if said and (entry.base not in settings or entry.name == entry.base):
-                settings[entry.base] = said
         return {
             "render": self.options.render,
             "rendered_for": self.options.engine,
             "encoders": dict(sorted(self.encoders.items())),
             "tokenizers": {base: sorted(prints) for base, prints in sorted(self.tokenizers.items())},
             "templates": {base: sorted(prints) for base, prints in sorted(self.templates.items())},
-            "engine_settings": settings,
         }
 
     def _input(self, built: BuiltLineage) -> dict[str, Any]:

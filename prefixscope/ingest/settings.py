@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from prefixscope.breaks.whatif import TOGETHER, Rewrite
 from prefixscope.engines.wire import RENDERINGS, WIRES, default_rendering
 from prefixscope.errors import OptionError
 from prefixscope.logs import ReadOptions
@@ -15,7 +17,9 @@ from prefixscope.models.table import ModelEntry, ModelTable, parse_model_option
 from prefixscope.models.table_file import read_models_file
 from prefixscope.models.template import Rendering
 
-__all__ = ["IngestOptions", "model_table", "prompt_rules"]
+__all__ = ["IngestOptions", "engine_settings", "model_table", "prompt_rules"]
+
+_ENGINE_FIELDS = ("engine", "block_size", "match_unit", "speculative", "kv_dtype", "tensor_parallel")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,7 @@ class IngestOptions:
     """What decides rows: how files are read, which models there are, which rendering serves which engine.
 
     `workers` is the number of processes that parse, render and encode (1: this one); None decides by the size of the
-    log. It never changes a result.
+    log. It never changes a result. `rewrite` changes every request first, to see what the log would give then.
     """
 
     read: ReadOptions
@@ -33,6 +37,7 @@ class IngestOptions:
     namespace_by: str | None = None
     breaks: bool = False
     workers: int | None = None
+    rewrite: Rewrite | None = None
 
     def __post_init__(self) -> None:
         if self.render is not None and self.render not in RENDERINGS:
@@ -51,6 +56,23 @@ def model_table(models: Sequence[str], models_file: str | None) -> ModelTable:
     return ModelTable.of(entries)
 
 
+def engine_settings(pools: Sequence[str], table: ModelTable) -> dict[str, dict[str, Any]]:
+    """What the models file says of the engine of each pool: its base's own entry first, then entries built on it."""
+    found: dict[str, dict[str, Any]] = {}
+    for pool in pools:
+        named = table.resolve(pool or None)
+        entries = [named, *(entry for entry in table.entries.values() if entry.base == pool)]
+        for entry in entries:
+            if entry is None:
+                continue
+            said = {key: getattr(entry, key) for key in _ENGINE_FIELDS if getattr(entry, key) is not None}
+            said.update(entry.engine_options)
+            if said:
+                found[pool] = said
+                break
+    return found
+
+
 def prompt_rules(
     options: IngestOptions,
     fast_encoder: bool,
@@ -67,10 +89,15 @@ def prompt_rules(
 
     return PromptRules(
         table=options.table,
-        identity=IdentityRules(new_salt_key() if salt_key is None else salt_key, options.namespace_by),
+        identity=IdentityRules(
+            new_salt_key() if salt_key is None else salt_key,
+            options.namespace_by,
+            TOGETHER & frozenset(() if options.rewrite is None else options.rewrite.causes),
+        ),
         wires=WIRES,
         rendering_of=rendering_of,
         fast_encoder=fast_encoder,
         late_encoder=True,
         distrusted=distrusted,
+        rewrite=options.rewrite,
     )

@@ -1,8 +1,8 @@
 """Log files to a stream of LoggedRequest.
 
-    reading = read_logs(expand(["logs/*.jsonl.gz", "-"], FORMATS))
-    for request in reading: ...
-    reading.ledger.skipped, reading.ledger.warnings
+reading = read_logs(expand(["logs/*.jsonl.gz", "-"], FORMATS))
+for request in reading: ...
+reading.ledger.skipped, reading.ledger.warnings
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
 __all__ = ["BrokenStreamError", "decompressed"]
 
@@ -61,9 +62,11 @@ def _gunzip(chunks: Iterator[bytes]) -> Iterator[bytes]:
                 if not data:
                     break
                 member, inside = zlib.decompressobj(31), True
+            before = member.copy()
             try:
                 plain = member.decompress(data, _OUTPUT_BYTES)
             except zlib.error:
+                yield from _until_the_fault(before, data)
                 raise BrokenStreamError("corrupt_gzip") from None
             if plain:
                 yield plain
@@ -80,6 +83,22 @@ def _gunzip(chunks: Iterator[bytes]) -> Iterator[bytes]:
         elif not member.eof:
             raise BrokenStreamError("truncated_gzip")
         inside = not member.eof
+
+
+def _until_the_fault(member: Any, data: bytes) -> Iterator[bytes]:
+    """What a failing call would have given. It throws its output away, so small ones come closer to the fault."""
+    for step in (4096, 1):
+        while True:
+            before = member.copy()
+            try:
+                plain = member.decompress(data, step)
+            except zlib.error:
+                member = before
+                break
+            if not plain:
+                return
+            yield plain
+            data = member.unconsumed_tail
 
 
 def _unzstd(chunks: Iterator[bytes]) -> Iterator[bytes]:

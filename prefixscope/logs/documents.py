@@ -37,7 +37,10 @@ def is_document(head: bytes, *, whole: bool) -> bool:
         value, end = _DECODER.raw_decode(text, place)
     except (ValueError, RecursionError) as error:
         return not whole and ends_early(error)  # the first element may be longer than the head
-    return isinstance(value, dict) and "\n" in text[:end]
+    if not isinstance(value, dict):
+        return False
+    # An array with one element a line: without this its commas would make every line a broken one.
+    return "\n" in text[:end] or (text[0] == "[" and text[end:].lstrip(_BLANK)[:1] in (",", "]"))
 
 
 def document_batches(data: bytes) -> Iterator[LineBatch]:

@@ -17,7 +17,7 @@ from prefixscope.logs.compression import BrokenStreamError, decompressed
 from prefixscope.logs.detect import FilePlan, plan_for
 from prefixscope.logs.documents import MAX_DOCUMENT_BYTES, document_batches
 from prefixscope.logs.ledger import FileSummary, Ledger
-from prefixscope.logs.lines import BATCH_BYTES, LineBatch, decode_line, line_batches
+from prefixscope.logs.lines import BATCH_BYTES, MAX_LINE_BYTES, LineBatch, decode_line, line_batches
 from prefixscope.logs.registry import FORMATS
 from prefixscope.logs.rows import EXCLUSIONS, Fault, LogFormat, Row
 from prefixscope.logs.source import LogFile, raw_chunks
@@ -62,19 +62,22 @@ class OpenLog:
         self._chunks = self._guarded(decompressed(raw_chunks(file.path)))
         head: list[bytes] = []
         held = 0
+        has_line, whole = False, True
         for chunk in self._chunks:
             head.append(chunk)
             held += len(chunk)
-            if held >= BATCH_BYTES:
+            has_line = has_line or b"\n" in chunk
+            # The format is told from whole lines, so a long first line is waited for.
+            if held >= BATCH_BYTES and (has_line or held > MAX_LINE_BYTES):
+                whole = False
                 break
         self._head = b"".join(head)
         if not self._head:
-            why = "is empty" if self.broken is None else f"can't be unpacked ({self.broken})"
-            raise InputError(why, file=file.path)
+            raise InputError("is empty" if self.broken is None else _unpacking_failed(self.broken), file=file.path)
         self.plan: FilePlan = plan_for(
             file.path,
             self._head,
-            whole=held < BATCH_BYTES,
+            whole=whole,
             forced=file.format or options.format,
             hash_unit=options.hash_unit,
         )
@@ -109,6 +112,11 @@ class OpenLog:
                     file=self.file.path,
                 )
         return document_batches(b"".join(parts))
+
+
+def _unpacking_failed(reason: str) -> str:
+    how, _, kind = reason.partition("_")
+    return f"can't be unpacked: the {kind} data {'ends early' if how == 'truncated' else 'is damaged'}"
 
 
 def parse_batch(batch: LineBatch, plan: FilePlan) -> ParsedBatch:

@@ -12,14 +12,16 @@ from prefixscope.records import Json, LoggedRequest, Source
 
 __all__ = ["EXCLUSIONS", "Fault", "LogFormat", "Row"]
 
-EXCLUSIONS = frozenset({
-    "failed_before_prefill",
-    "health_check",
-    "no_prompt",
-    "not_a_generation_call",
-    "redacted_prompt",
-    "response_cache_hit",
-})
+EXCLUSIONS = frozenset(
+    {
+        "failed_before_prefill",
+        "health_check",
+        "no_prompt",
+        "not_a_generation_call",
+        "redacted_prompt",
+        "response_cache_hit",
+    }
+)
 """Reasons of rows that were read well but are no prefill work; every other skip is a broken row (`--strict` fails)."""
 
 

@@ -51,10 +51,14 @@ def fingerprint(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class IdentityRules:
-    """How identities are made in one run: the key for secrets, and the `--namespace-by` field, if any."""
+    """How identities are made in one run: the key for secrets, and the `--namespace-by` field, if any.
+
+    `together` names what is taken for equal although it is not (`adapter`, `cache_salt`), to tell what it costs.
+    """
 
     salt_key: bytes
     namespace_by: str | None = None
+    together: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if self.namespace_by is not None and not all(self.namespace_by.split(".")):
@@ -73,7 +77,7 @@ def identity_of(
     salt = _secret(request.body.get("cache_salt"), rules.salt_key)
     return Identity(
         base_model=entry.base if entry is not None else request.model or "",
-        adapter=_adapter(request, entry),
+        adapter=None if "adapter" in rules.together else _adapter(request, entry),
         tokenizer=tokenizer,
         template=template,
         position=None if entry is None or not entry.position else _canonical(entry.position),

@@ -45,6 +45,8 @@ class PromptRules:
     late_encoder: bool = False
     distrusted: frozenset[str | None] = frozenset()
     render_limit: RenderLimits = DEFAULT_LIMIT
+    rewrite: Callable[[LoggedRequest], LoggedRequest] | None = None
+    """What is done to every request first, to see what a change of the log would give."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,8 @@ class PromptMaker:
 
     def start(self, request: LoggedRequest) -> Started | Made | Unrenderable:
         """The first half of `make`: everything but the encoding of text."""
+        if self.rules.rewrite is not None:
+            request = self.rules.rewrite(request)
         try:
             entry = self.rules.table.resolve(request.model)
             if request.kind in ("chat", "text"):

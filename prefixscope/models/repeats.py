@@ -18,8 +18,8 @@ from prefixscope.records import Conversation
 
 __all__ = ["PromptText", "Repeats", "conversation_key"]
 
-ROOM = 12 << 20
-"""Characters of the texts that are kept; with ids and dicts this is about three times as many bytes."""
+ROOM = 4 << 20
+"""Characters of the texts that are kept; with their ids two to five times as many bytes."""
 
 _CANONICAL = 2  # the newest form of marshal whose bytes depend on values alone, not on which objects are shared
 

@@ -7,6 +7,8 @@ tests, globals and extensions are those of the environment given, and whatever i
 
 from __future__ import annotations
 
+import marshal
+from collections.abc import Callable
 from types import BuiltinMethodType, NoneType
 from typing import Any, cast
 
@@ -67,6 +69,33 @@ class RememberingSandbox(ImmutableSandboxedEnvironment):
         return super().call(__context, __obj, *args, **kwargs)
 
 
+class _RememberedJson:
+    """A tojson filter that writes equal values once: agents send the same tools with every request."""
+
+    ROOM = 4 << 20
+
+    def __init__(self, tojson: Callable[..., str]) -> None:
+        self._tojson = tojson
+        self._known: dict[tuple[Any, ...], str] = {}
+        self._room = self.ROOM
+
+    def __call__(self, value: Any, *args: Any, **kwargs: Any) -> str:
+        try:
+            # bytes that depend on the types, values and order inside and on nothing else
+            key = (marshal.dumps(value, 2), args, tuple(kwargs.items()))
+            known = self._known.get(key)
+        except (ValueError, TypeError):  # not plain data
+            return self._tojson(value, *args, **kwargs)
+        if known is None:
+            known = self._tojson(value, *args, **kwargs)
+            self._room -= len(known)
+            if self._room < 0:
+                self._known.clear()
+                self._room = self.ROOM
+            self._known[key] = known
+        return known
+
+
 def remembering(environment: Environment) -> RememberingSandbox:
     """A copy of an environment whose class is exactly jinja2's ImmutableSandboxedEnvironment.
 
@@ -80,4 +109,5 @@ def remembering(environment: Environment) -> RememberingSandbox:
     copy.__class__ = RememberingSandbox
     quick = cast(RememberingSandbox, copy)
     quick._safe = {}
+    quick.filters = {**environment.filters, "tojson": _RememberedJson(environment.filters["tojson"])}
     return quick

@@ -44,6 +44,8 @@ class ModelEntry:
     kv_dtype: str | None = None
     tensor_parallel: int | None = None
     pipeline_parallel: int | None = None
+    engine_options: Mapping[str, Json] = field(default_factory=dict)
+    """Further settings of the engine, as the file names them (`models.table_file.ENGINE_KEYS`)."""
     source: str = "--model"
 
 

@@ -11,12 +11,18 @@ from typing import Any
 from prefixscope.errors import FormatError, InputError
 from prefixscope.models.table import ModelEntry
 
-__all__ = ["read_models_file"]
+__all__ = ["ENGINE_KEYS", "read_models_file"]
 
-_TEXT_KEYS = ("base", "path", "revision", "chat_template", "engine", "speculative", "kv_dtype")
-_COUNT_KEYS = ("block_size", "match_unit", "tensor_parallel", "pipeline_parallel")
+_TEXT_OPTIONS = ("platform", "attention_backend", "lifetime", "service_time")
+_COUNT_OPTIONS = ("max_batched_tokens", "speculative_tokens", "lookahead", "slots", "context_parallel")
+_FLAG_OPTIONS = ("partial_reuse", "strip_thinking")
+ENGINE_KEYS = (*_TEXT_OPTIONS, *_COUNT_OPTIONS, *_FLAG_OPTIONS, "retention")
+"""Settings of the engine that decide no prompt: each is the option of the same name, for one model."""
+
+_TEXT_KEYS = ("base", "path", "revision", "chat_template", "engine", "speculative", "kv_dtype", *_TEXT_OPTIONS)
+_COUNT_KEYS = ("block_size", "match_unit", "tensor_parallel", "pipeline_parallel", *_COUNT_OPTIONS)
 _TABLE_KEYS = ("template_options", "position")
-_KEYS = (*_TEXT_KEYS, *_COUNT_KEYS, *_TABLE_KEYS, "adapter")
+_KEYS = (*_TEXT_KEYS, *_COUNT_KEYS, *_TABLE_KEYS, *_FLAG_OPTIONS, "retention", "adapter")
 
 
 def read_models_file(path: Path) -> tuple[ModelEntry, ...]:
@@ -74,6 +80,7 @@ class _Reader:
             kv_dtype=settings.get("kv_dtype"),
             tensor_parallel=settings.get("tensor_parallel"),
             pipeline_parallel=settings.get("pipeline_parallel"),
+            engine_options={key: settings[key] for key in ENGINE_KEYS if key in settings},
             source=str(self.path),
         )
 
@@ -85,6 +92,10 @@ class _Reader:
             raise self.fault(f"{key} of [models.{name}] must be a text", place)
         if key in _COUNT_KEYS and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
             raise self.fault(f"{key} of [models.{name}] must be a whole number of at least 1", place)
+        if key in _FLAG_OPTIONS and not isinstance(value, bool):
+            raise self.fault(f"{key} of [models.{name}] must be true or false", place)
+        if key == "retention" and value != "dense" and (type(value) is not int or value < 0):
+            raise self.fault(f'retention of [models.{name}] must be "dense" or a number of tokens', place)
         if key in _TABLE_KEYS and not isinstance(value, dict):
             raise self.fault(f"{key} of [models.{name}] must be a table", place)
 

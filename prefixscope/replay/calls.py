@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal
 
 from prefixscope.records import Json
 from prefixscope.replay.item import ReplayItem, ids_of
 
-__all__ = ["CHANGED", "Call", "Scope", "build_call", "tokenize_body"]
+__all__ = ["CHANGED", "SALTED", "Call", "Scope", "build_call", "tokenize_body"]
 
 SendAs = Literal["ids", "body"]
 
@@ -31,6 +32,10 @@ _DROPPED = (
     "cache_salt", "extra_key", "model",
 )  # fmt: skip
 _LENGTH_IS_KEPT = ("vllm", "vllm-ascend", "sglang", "llama-cpp")
+SALTED = ("vllm", "vllm-ascend", "sglang")
+"""Engines whose OpenAI body has `cache_salt`."""
+
+EXTRA_KEYED = ("sglang",)
 _RETURNS_IDS = ("vllm", "vllm-ascend")
 
 
@@ -52,7 +57,7 @@ class Call:
     """One HTTP call that makes the endpoint generate, and the prompt it stands for.
 
     `tokens` are the prompt's ids as sent (or as we believe the endpoint renders the body); `namespace` is what must be
-    equal for sharing. `row` is the log's row number, None for control prompts.
+    equal for sharing.
     """
 
     path: str
@@ -60,7 +65,6 @@ class Call:
     tokens: bytes
     namespace: tuple[str, ...]
     model: str
-    row: int | None
     as_ids: bool
 
     @property
@@ -77,13 +81,15 @@ def build_call(
     send_as: SendAs,
     output_tokens: int = 1,
     logprobs: bool = False,
-    counted: bool = True,
+    weights: Mapping[str, str] = MappingProxyType({}),
 ) -> Call:
-    """The call for one item within one cold start. `counted` False: a control prompt.
+    """The call for one item within one cold start.
 
-    >>> from prefixscope.records import Identity
+    What the call may share with others follows from what is sent, not from what the log says: the weights behind the
+    model's name (`weights`; the name itself where that is not told), the salt and the extra key.
+
     >>> from prefixscope.replay.item import tokens_of
-    >>> item = ReplayItem(0, "tokens", {}, tokens_of([1, 2]), "m", Identity("m"))
+    >>> item = ReplayItem(0, "tokens", {}, tokens_of([1, 2]), "m")
     >>> call = build_call(item, Scope(salt="s"), engine="vllm", send_as="ids")
     >>> call.path, call.body["prompt"], call.body["cache_salt"], call.body["max_tokens"]
     ('/completions', [1, 2], 's', 1)
@@ -97,15 +103,14 @@ def build_call(
     else:
         assert scope.first_block is None, "a first block can only be put before token ids"
         body.update({name: value for name, value in item.body.items() if name not in _DROPPED and value is not None})
-    _separate(body, item, scope)
+    _separate(body, item, scope, engine)
     _set_answer(body, engine, chat=chat, output_tokens=output_tokens, logprobs=logprobs)
     return Call(
         path="/chat/completions" if chat else "/completions",
         body=body,
         tokens=tokens,
-        namespace=(*item.identity.namespace, scope.salt or "", scope.extra_key or ""),
+        namespace=(weights.get(item.model, item.model), body.get("cache_salt", ""), body.get("extra_key", "")),
         model=item.model,
-        row=item.row if counted else None,
         as_ids=as_ids,
     )
 
@@ -126,10 +131,10 @@ def _set_answer(body: dict[str, Any], engine: str | None, *, chat: bool, output_
         body.update({"logprobs": True, "top_logprobs": 2} if chat else {"logprobs": 2})
 
 
-def _separate(body: dict[str, Any], item: ReplayItem, scope: Scope) -> None:
-    """The run's own salt, followed by the logged one: what was separate in the log stays separate."""
-    for name, ours in (("cache_salt", scope.salt), ("extra_key", scope.extra_key)):
-        logged = item.body.get(name)
+def _separate(body: dict[str, Any], item: ReplayItem, scope: Scope, engine: str | None) -> None:
+    """The run's own salt, followed by the logged one where the engine heeds it: what was separate stays separate."""
+    for name, ours, heeding in (("cache_salt", scope.salt, SALTED), ("extra_key", scope.extra_key, EXTRA_KEYED)):
+        logged = item.body.get(name) if engine in heeding else None
         parts = [part for part in (ours, logged) if isinstance(part, str) and part]
         if parts:
             body[name] = ".".join(parts)

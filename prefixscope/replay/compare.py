@@ -113,7 +113,7 @@ def diagnosis_of(
     """Whose fault a difference is, with the reasons as sentences."""
     known = [row for row in rows if row.verdict != "unknown"]
     if not known:
-        return "unknown", tuple(dict.fromkeys(row.why for row in rows))
+        return "unknown", (*dict.fromkeys(row.why for row in rows), *_in_total(rows, phase))
     other = [row for row in known if row.measured_prompt_tokens not in (None, row.prompt_tokens)]
     if other or prompts.different:
         return "prompts_differ", (_prompts_differ(other, prompts),)
@@ -125,6 +125,15 @@ def diagnosis_of(
     if all(row.verdict == "exact" for row in known):
         return "agrees", ()
     return "prediction_wrong", tuple(dict.fromkeys(row.why for row in known if row.why))[:3]
+
+
+def _in_total(rows: Sequence[RequestRow], phase: PhaseRecord) -> list[str]:
+    """Where no single request has a reading, the counters may still tell the sum."""
+    predicted = [row.predicted_cached_tokens for row in rows]
+    if phase.counter_cached_tokens is None or None in predicted:
+        return []
+    total = sum(tokens or 0 for tokens in predicted)
+    return [f"in total its counters grew by {phase.counter_cached_tokens} cached tokens where {total} are predicted"]
 
 
 def _prompts_differ(other: Sequence[RequestRow], prompts: PromptReport) -> str:

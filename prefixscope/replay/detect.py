@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Sequence
 
-from prefixscope.engines import resolve
 from prefixscope.engines.profile import EngineOptions, EngineProfile
-from prefixscope.errors import EndpointError, OptionError
+from prefixscope.engines.running import RunningEngine, profile_of_running
+from prefixscope.errors import EndpointError
 from prefixscope.records import Json
 from prefixscope.replay.calls import tokenize_body
 from prefixscope.replay.client import Client
@@ -30,7 +29,7 @@ async def ask(client: Client) -> EndpointFacts:
         raise EndpointError(f"{api}/models: HTTP {status}, no list of models")
     metrics_status, metrics = await client.get(f"{root}/metrics")
     pages: dict[str, Json] = {}
-    for page in ("version", "get_server_info", "props"):
+    for page in ("version", "server_info", "get_server_info", "props"):
         page_status, page_text = await client.get(f"{root}/{page}")
         pages[page] = _json(page_text) if page_status == 200 else None
     return facts_of(
@@ -39,10 +38,15 @@ async def ask(client: Client) -> EndpointFacts:
             models=models,
             metrics=metrics if metrics_status == 200 else None,
             version=pages["version"],
-            server_info=pages["get_server_info"],
+            server_info=_of_sglang(pages["server_info"], pages["get_server_info"]),
             props=pages["props"],
         ),
     )
+
+
+def _of_sglang(*answers: Json) -> Json:
+    """The page that is SGLang's (0.5.23 renamed it): vLLM's development mode has a /server_info with other contents."""
+    return next((answer for answer in answers if isinstance(answer, dict) and "page_size" in answer), None)
 
 
 def _json(text: str) -> Json:
@@ -56,26 +60,11 @@ def profile_of(
     facts: EndpointFacts, engine: str | None, options: EngineOptions
 ) -> tuple[EngineProfile, tuple[str, ...]]:
     """The profile of what the user named, else of what the endpoint says it is; sentences for what is assumed."""
-    assumed = []
-    spec = engine
-    if spec is None:
-        if facts.engine is None:
-            raise OptionError(f"{facts.url} does not tell which engine it is: name it with --engine NAME@VERSION")
-        spec = facts.engine
-    if "@" not in spec and facts.version is not None and spec == facts.engine:
-        spec = f"{spec}@{facts.version}"
-    if options.block_size is None:
-        options = dataclasses.replace(options, block_size=facts.block_size)
-    try:
-        profile = resolve(spec, options)
-    except OptionError:
-        if engine is not None or "@" not in spec:
-            raise
-        profile = resolve(spec.partition("@")[0], options)
-        assumed.append(f"no rules are known for {spec}: those of {profile.name} {profile.version} are used")
-    if options.block_size is None:
-        assumed.append(f"block size {profile.block_size} (not read from the endpoint)")
-    return profile, (*assumed, *profile.assumed)
+    running = RunningEngine(
+        url=facts.url, engine=facts.engine, version=facts.version, models=facts.models, block_size=facts.block_size,
+        usable_blocks=facts.usable_blocks, prefix_caching=facts.prefix_caching, data_ranks=1, pages=facts.sources,
+    )  # fmt: skip
+    return profile_of_running(running, engine, options)
 
 
 async def check_rendering(client: Client, items: Sequence[ReplayItem]) -> list[tuple[int, PromptCheck | None]]:

@@ -113,8 +113,7 @@ def fit_latency(points: Sequence[LatencyPoint], source: str) -> LatencyModel:
     (0.01, 0.0001, 0.0)
     """
     _refuse_few(points)
-    kept = _without_outliers(points)
-    outliers, points = len(points) - len(kept), kept
+    all_points, points = len(points), _without_outliers(points)
     uncached = np.array([point.uncached_tokens for point in points], float)
     prompts = np.array([point.prompt_tokens for point in points], float)
     seconds = np.array([point.seconds for point in points], float)
@@ -135,7 +134,7 @@ def fit_latency(points: Sequence[LatencyPoint], source: str) -> LatencyModel:
         c=float(full[2]),
         covariance=tuple((float(x), float(y), float(z)) for x, y, z in covariance),
         points=len(points),
-        outliers=outliers,
+        outliers=all_points - len(points),
         fewest_uncached=int(uncached.min()),
         most_uncached=int(uncached.max()),
         longest_prompt=int(prompts.max()),

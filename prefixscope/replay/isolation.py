@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from prefixscope.errors import EndpointError
-from prefixscope.records import Identity
 from prefixscope.replay.calls import Scope, build_call
 from prefixscope.replay.item import ReplayItem, ids_of, tokens_of
 from prefixscope.replay.meter import Meter
@@ -61,10 +60,10 @@ class Controls:
         name = model or self._model
         tokens = self.tokens(count)
         if self._as_ids:
-            return ReplayItem(CONTROL_ROW, "tokens", {}, tokens, name, Identity(name))
+            return ReplayItem(CONTROL_ROW, "tokens", {}, tokens, name)
         words = " ".join(f"{self._random.randrange(16**6):06x}" for _ in range(count))
         body = {"messages": [{"role": "user", "content": words}]}
-        return ReplayItem(CONTROL_ROW, "chat", body, tokens, name, Identity(name))
+        return ReplayItem(CONTROL_ROW, "chat", body, tokens, name)
 
 
 class Isolation:
@@ -186,7 +185,7 @@ async def _ask(
     *,
     as_ids: bool,
 ) -> ControlReading:
-    call = build_call(item, scope, engine=isolation.engine, send_as="ids" if as_ids else "body", counted=False)
+    call = build_call(item, scope, engine=isolation.engine, send_as="ids" if as_ids else "body")
     outcome = await isolation.meter.alone(call)
     if outcome.state != "done":
         raise EndpointError(f"a control prompt failed ({outcome.error}): nothing was measured")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from prefixscope.records import Identity, Json, LoggedRequest, Prompt
+from prefixscope.records import Json, LoggedRequest, Prompt
 
 __all__ = ["ReplayItem", "SentRow", "ids_of", "replay_item", "tokens_of"]
 
@@ -49,7 +49,6 @@ class ReplayItem:
     body: Mapping[str, Json]
     tokens: bytes
     model: str
-    identity: Identity
     session_id: str | None = None
     time_ns: int | None = None
     output_tokens: int | None = None
@@ -80,7 +79,6 @@ def replay_item(row: int, request: LoggedRequest, prompt: Prompt, model: str) ->
         body=request.body,
         tokens=tokens,
         model=model,
-        identity=prompt.identity,
         session_id=request.session_id,
         time_ns=request.time_ns,
         output_tokens=logged if ids is None else len(ids),

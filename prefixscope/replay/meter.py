@@ -16,7 +16,10 @@ from prefixscope.replay.client import Client
 from prefixscope.replay.connection import Outcome
 from prefixscope.reuse.measured import COUNTER_PAIRS, counters_of
 
-__all__ = ["Counted", "Meter"]
+__all__ = ["COUNTED", "Counted", "Meter"]
+
+COUNTED = "counters before and after"
+"""The `cached_source` of a reading that was taken from counters."""
 
 SETTLE_S = 2.0
 PAUSE_S = 0.05
@@ -51,9 +54,7 @@ class Meter:
         grown = await self.grown(before, told)
         if grown is None or grown.prompt_tokens != told:
             return outcome
-        reading = dataclasses.replace(
-            outcome.reading, cached_tokens=grown.cached_tokens, cached_source="counters before and after"
-        )
+        reading = dataclasses.replace(outcome.reading, cached_tokens=grown.cached_tokens, cached_source=COUNTED)
         return dataclasses.replace(outcome, reading=reading)
 
     async def counted(self) -> Counted | None:

@@ -24,7 +24,6 @@ from prefixscope.replay.item import ReplayItem, tokens_of
 from prefixscope.replay.runner import Runner
 
 __all__ = [
-    "SALTED",
     "Load",
     "NotPossibleError",
     "answers",
@@ -35,9 +34,6 @@ __all__ = [
     "under_load",
     "warm",
 ]
-
-SALTED = ("vllm", "vllm-ascend", "sglang")
-"""Engines whose OpenAI body has `cache_salt`."""
 
 SWITCH_PROMPTS = 3
 ANSWER_PROMPTS = 8
@@ -166,12 +162,11 @@ def switched_items(
 
 
 def _as_model(item: ReplayItem, model: str) -> ReplayItem:
-    return dataclasses.replace(item, model=model, identity=dataclasses.replace(item.identity, adapter=model))
+    return dataclasses.replace(item, model=model)
 
 
 def _salted(item: ReplayItem, salt: str) -> ReplayItem:
-    identity = dataclasses.replace(item.identity, salt=f"switch {salt}")
-    return dataclasses.replace(item, body={"cache_salt": f"switch-{salt}"}, identity=identity)
+    return dataclasses.replace(item, body={"cache_salt": f"switch-{salt}"})
 
 
 async def switch(runner: Runner, groups: Sequence[Sequence[ReplayItem]]) -> None:

@@ -80,7 +80,8 @@ class Plan:
 class EndpointFacts:
     """What the endpoint tells of itself. None: it does not say. `usable_blocks` leaves out vLLM's null block.
 
-    `engine` is the name of a profile of this tool. `missing` are sentences: what could not be read, and the flag that
+    `engine` is the name of a profile of this tool. `weights` pairs a served name with the weights behind it, where that
+    is told: names of the same weights share a cache. `missing` are sentences: what could not be read, and the flag that
     would show it.
     """
 
@@ -88,6 +89,7 @@ class EndpointFacts:
     engine: str | None
     version: str | None
     models: tuple[str, ...]
+    weights: tuple[tuple[str, str], ...]
     block_size: int | None
     usable_blocks: int | None
     prefix_caching: bool | None

@@ -11,6 +11,7 @@ import httpx
 
 from prefixscope.errors import EndpointError, OptionError
 from prefixscope.replay import phases
+from prefixscope.replay.calls import SALTED
 from prefixscope.replay.client import Client
 from prefixscope.replay.compare import prompt_report_of
 from prefixscope.replay.connection import Address
@@ -97,7 +98,12 @@ async def _set_up(client: Client, run_file: RunFile, items: Sequence[ReplayItem]
     blocks = options.usable_blocks if options.usable_blocks is not None else facts.usable_blocks
     if options.validate and not proof.proven:
         raise EndpointError(f"--validate needs a proven cold start, and there is none: {'; '.join(proof.tried)}")
-    return _Setup(facts, assumed, proof, Bench(meter, engine, profile, blocks, isolation, controls, as_ids, run_file))
+    return _Setup(
+        facts,
+        assumed,
+        proof,
+        Bench(meter, engine, profile, blocks, isolation, controls, as_ids, run_file, dict(facts.weights)),
+    )
 
 
 async def _run(
@@ -206,7 +212,7 @@ async def _identity_phases(
                 warnings.append(f"phase {error}")
             continue
         models = list(dict.fromkeys([*(item.model for item in items), *options.switch_models]))
-        groups = phases.switched_items(items, models, unit, salts=bench.engine in phases.SALTED)
+        groups = phases.switched_items(items, models, unit, salts=bench.engine in SALTED)
         if not groups:
             warnings.append(
                 "phase switch was not run: no prompt is longer than two units, or there is one identity only"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,10 @@ LAG_TICK_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Everything a run needs: whom to ask, how, under which rules, with what memory (None: not told, endless)."""
+    """Everything a run needs: whom to ask, how, under which rules, with what memory (None: not told, endless).
+
+    `weights` tells which names of the endpoint serve the same weights.
+    """
 
     meter: Meter
     engine: str | None
@@ -40,6 +43,7 @@ class Bench:
     controls: Controls
     send_as: SendAs
     run_file: RunFile
+    weights: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ class Runner:
             return
         item = self.bench.controls.item(control_tokens)
         send_as: SendAs = "ids" if item.kind == "tokens" else "body"
-        call = build_call(item, self._scope, engine=self.bench.engine, send_as=send_as, counted=False)
+        call = build_call(item, self._scope, engine=self.bench.engine, send_as=send_as)
         outcome = await self.bench.meter.alone(call)
         self._note(call, outcome)
         if outcome.reading.cached_tokens:
@@ -91,6 +95,7 @@ class Runner:
             send_as=bench.send_as,
             output_tokens=output_tokens,
             logprobs=logprobs,
+            weights=bench.weights,
         )
         try:
             outcome = await (bench.meter.alone if self._alone else bench.meter.client.generate)(call)

@@ -11,6 +11,7 @@ from prefixscope.engines.profile import EngineProfile
 from prefixscope.replay.compare import comparison_of, diagnosis_of, gate_of, prompt_report_of, row_of
 from prefixscope.replay.fit import LatencyModel, LatencyPoint, NoFitError, fit_latency, worth_of
 from prefixscope.replay.measurement import CACHED_TOKENS_FLAG
+from prefixscope.replay.meter import COUNTED
 from prefixscope.replay.outputs import output_report_of
 from prefixscope.replay.results import (
     EndpointFacts,
@@ -155,7 +156,7 @@ def _gaps(pieces: Sequence[tuple[float, int]]) -> list[float]:
 
 
 def _outputs(seen: Seen) -> OutputReport | None:
-    """Cold answers against warm ones (or serial ones); None where cold starts change the prompts, and so the answers."""
+    """Cold answers against warm (or serial) ones; None where cold starts change the prompts, and so the answers."""
     calls = seen.run_file.calls
     if seen.isolation.changes_prompt:
         return None
@@ -199,10 +200,7 @@ def _warnings(seen: Seen, phases: Sequence[PhaseReport]) -> list[str]:
             "cold starts are made by a unique first block: every prompt is one block longer than in the "
             "log, and answers of different cold starts are not compared"
         )
-    told = [call.outcome.reading.cached_tokens for calls in seen.run_file.calls.values() for call in calls]
-    if told and all(tokens is None for tokens in told):
-        flag = CACHED_TOKENS_FLAG.get(seen.endpoint.engine or seen.profile.name)
-        found.append(f"the endpoint does not tell cached tokens{f': start it with {flag}' if flag else ''}")
+    found += _silent(seen)
     for phase in phases:
         if phase.order != "serial" and phase.cache != "infinite":
             found.append(
@@ -216,3 +214,20 @@ def _warnings(seen: Seen, phases: Sequence[PhaseReport]) -> list[str]:
                 "sent: something else uses it, and its cache"
             )
     return found
+
+
+def _silent(seen: Seen) -> list[str]:
+    """What to do where answers do not tell their cached tokens."""
+    readings = [
+        call.outcome.reading for calls in seen.run_file.calls.values() for call in calls if call.outcome.state == "done"
+    ]
+    silent = sum(reading.cached_tokens is None for reading in readings)
+    counted = sum(reading.cached_source == COUNTED for reading in readings)
+    if not silent and not counted:
+        return []
+    flag = CACHED_TOKENS_FLAG.get(seen.endpoint.engine or seen.profile.name)
+    hint = f" (start it with {flag})" if flag else ""
+    return [
+        f"the endpoint does not tell cached tokens{hint}: {counted} requests sent alone were measured by its counters, "
+        f"{silent} are unknown"
+    ]

@@ -14,10 +14,20 @@ from typing import Any
 
 from prefixscope import __version__
 from prefixscope.hash_results import EventsReport
+from prefixscope.report.finding_words import finding_in_words
 from prefixscope.report.warnings import warning_in_words
-from prefixscope.results import SCHEMA, AnalyzeReport, BlocksReport, Group, InputReport, Measured, PoolReport
+from prefixscope.results import (
+    SCHEMA,
+    AnalyzeReport,
+    BlocksReport,
+    CapacityReport,
+    Group,
+    InputReport,
+    Measured,
+    PoolReport,
+)
 
-__all__ = ["analyze_json", "blocks_json", "encode", "events_json", "index_json", "json_head", "plain"]
+__all__ = ["analyze_json", "blocks_json", "capacity_json", "encode", "events_json", "index_json", "json_head", "plain"]
 
 Document = dict[str, Any]
 
@@ -33,7 +43,7 @@ def json_head(command: str) -> Document:
 
 def analyze_json(reports: Sequence[AnalyzeReport]) -> Document:
     """The document of `analyze`: flat for one engine; for several, one entry each under `engines`."""
-    document = json_head("analyze") | {"input": _input(reports[0].input)}
+    document = json_head("analyze") | {"input": input_document(reports[0].input)}
     if len(reports) == 1:
         return document | _engine_sections(reports[0])
     return document | {"engines": [_engine_sections(report) for report in reports]}
@@ -41,7 +51,19 @@ def analyze_json(reports: Sequence[AnalyzeReport]) -> Document:
 
 def blocks_json(report: BlocksReport) -> Document:
     """The document of `blocks`."""
-    return json_head("blocks") | {"input": _input(report.input), "pools": [_pool(pool) for pool in report.pools]}
+    head = json_head("blocks") | {"input": input_document(report.input), "findings": _findings(report.pools)}
+    return head | {"pools": [_pool(pool) for pool in report.pools]}
+
+
+def capacity_json(report: CapacityReport) -> Document:
+    """The document of `capacity`: pools as in `analyze`, with the whole curve and the tables in each section."""
+    pools = []
+    for pool, details in zip(report.pools, report.details, strict=True):
+        document = _pool(pool)
+        document["capacity"] = (document["capacity"] or {}) | plain(details)
+        pools.append(document)
+    head = json_head("capacity") | {"input": input_document(report.input)}
+    return head | {"counted_requests": report.counted_requests, "pools": pools}
 
 
 def index_json(summary: Any, path: str) -> Document:
@@ -51,14 +73,14 @@ def index_json(summary: Any, path: str) -> Document:
         for field in dataclasses.fields(summary)
         if field.name != "input"
     }
-    return json_head("index") | {"input": _input(summary.input), "index": {"file": plain(path)} | held}
+    return json_head("index") | {"input": input_document(summary.input), "index": {"file": plain(path)} | held}
 
 
 def events_json(report: EventsReport) -> Document:
     """The document of `events`; `log` is null without one."""
     found: Document = plain(report)
     if report.log is not None:
-        found["log"]["input"] = _input(report.log.input)
+        found["log"]["input"] = input_document(report.log.input)
     return json_head("events") | found
 
 
@@ -102,18 +124,20 @@ def _engine_sections(report: AnalyzeReport) -> Document:
     others = [group for group in report.groups if group.by != "namespace"]
     return {
         "totals": plain(report.totals),
+        "findings": _findings(report.pools),
         "pools": [_pool(pool) for pool in report.pools],
         "namespaces": [_without_kind(group) for group in by_namespace],
         "groups": plain(others),
         "prefixes": plain(report.prefixes),
         "sessions": plain(report.sessions),
-        "breaks": None,
+        "breaks": None if report.breaks is None else [plain(fault) for fault in report.breaks.faults],
+        "causes": None if report.breaks is None else plain(report.breaks.causes),
         "measured": None if report.measured is None else _measured(report.measured, report.unexplained_tokens),
         "method": plain(report.method),
     }
 
 
-def _input(report_input: InputReport) -> Document:
+def input_document(report_input: InputReport) -> Document:
     document: Document = plain(report_input)
     document["warnings"] = [
         {"reason": warned.reason, **{key: plain(fact) for key, fact in warned.facts.items() if key != "reason"}}
@@ -124,7 +148,17 @@ def _input(report_input: InputReport) -> Document:
 
 
 def _pool(pool: PoolReport) -> Document:
-    return {field.name: plain(getattr(pool, field.name)) for field in dataclasses.fields(pool)}
+    names = [field.name for field in dataclasses.fields(pool) if field.name != "findings"]
+    return {name: plain(getattr(pool, name)) for name in names}
+
+
+def _findings(pools: Sequence[PoolReport]) -> list[Document]:
+    """What is worth saying first, of all pools, each with its sentences."""
+    return [
+        plain(finding) | {"sentences": list(finding_in_words(finding, pool.engine))}
+        for pool in pools
+        for finding in pool.findings
+    ]
 
 
 def _without_kind(group: Group) -> Document:

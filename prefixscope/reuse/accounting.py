@@ -51,7 +51,8 @@ class Accounting:
 
         Restrictions add up: a row keeps no more than the rungs above left it, so no loss is negative.
 
-        >>> rows = Accounting(*(np.array([value]) for value in (50, 1, 1, 0, 48))).restricted("capacity", np.array([16]))
+        >>> rows = Accounting(*(np.array([value]) for value in (50, 1, 1, 0, 48)))
+        >>> rows = rows.restricted("capacity", np.array([16]))
         >>> rows.capacity.tolist(), rows.expected.tolist()
         ([32], [16])
         """

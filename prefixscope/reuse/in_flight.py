@@ -17,7 +17,7 @@ from prefixscope.engines.group_states import GroupStates, paths
 from prefixscope.engines.hybrid import GroupCache, grouped_hits
 from prefixscope.engines.profile import EngineProfile
 from prefixscope.engines.rules import SIZE_RULES
-from prefixscope.index.lineage import NO_TIME, UNKNOWN, Int64, Lineage
+from prefixscope.index.lineage import NO_TIME, UNKNOWN, Int64, Lineage, Mask
 from prefixscope.index.topology import Topology
 
 __all__ = ["InFlight", "in_flight", "missing_times"]
@@ -48,8 +48,13 @@ class _Times:
         return self.start[row], self.prefilled[row], self.finished[row]
 
 
-def missing_times(lineage: Lineage, profile: EngineProfile, service_ns: int | None = None) -> str | None:
-    """Why the rung can't be simulated, in words, or None when it can."""
+def missing_times(
+    lineage: Lineage, profile: EngineProfile, service_ns: int | None = None, counted: Mask | None = None
+) -> str | None:
+    """Why the rung can't be simulated, in words, or None when it can.
+
+    Rows that are not `counted` (they only warm the cache) may lack an end: what they store is visible at once.
+    """
     if (lineage.time_ns == NO_TIME).any():
         return "requests without a time"
     if profile.visible == "scheduled" or service_ns is not None:
@@ -57,6 +62,8 @@ def missing_times(lineage: Lineage, profile: EngineProfile, service_ns: int | No
     ends = lineage.finished_ns == NO_TIME
     if profile.visible == "prefill_end":
         ends &= lineage.first_token_ns == NO_TIME
+    if counted is not None:
+        ends &= counted
     if ends.any():
         needed = "first_token_at or finished_at" if profile.visible == "prefill_end" else "finished_at"
         return f"{int(ends.sum()):,} requests without {needed} (--service-time gives one for them)"
@@ -64,7 +71,12 @@ def missing_times(lineage: Lineage, profile: EngineProfile, service_ns: int | No
 
 
 def in_flight(
-    lineage: Lineage, profile: EngineProfile, *, service_ns: int | None = None, max_batched_tokens: int | None = None
+    lineage: Lineage,
+    profile: EngineProfile,
+    *,
+    service_ns: int | None = None,
+    max_batched_tokens: int | None = None,
+    counted: Mask | None = None,
 ) -> InFlight | None:
     """What overlapping requests find; None where the log's times do not tell (`missing_times` says why).
 
@@ -72,10 +84,14 @@ def in_flight(
     in chunks of that many tokens, and with `visible == "scheduled"` only chunks scheduled so far are visible.
     Generated tokens become visible when the request ends; where no end is logged, with the prompt.
     """
-    if missing_times(lineage, profile, service_ns) is not None:
+    if missing_times(lineage, profile, service_ns, counted) is not None:
         return None
-    run = _Run(lineage, profile, _times(lineage, service_ns), max_batched_tokens)
-    visible, grouped = run.play()
+    times = _times(lineage, service_ns)
+    if _nothing_waits(lineage, profile, times, max_batched_tokens):
+        return InFlight(lineage.shared_tokens, profile.rule(lineage, profile))
+    visible, grouped = _Run(lineage, profile, times, max_batched_tokens).play()
+    # Nodes of hash rows end at whole symbols, the last of which may be partly filled.
+    visible = np.minimum(visible, lineage.shared_tokens)
     if profile.rule is grouped_hits:
         return InFlight(visible, grouped)
     if profile.rule in SIZE_RULES:
@@ -84,6 +100,19 @@ def in_flight(
     unit = profile.match_unit
     limit = np.minimum(visible, lineage.prompt_tokens) // unit * unit
     return InFlight(visible, np.minimum(profile.rule(lineage, profile), limit))
+
+
+def _nothing_waits(lineage: Lineage, profile: EngineProfile, times: _Times, chunk: int | None) -> bool:
+    """Whether every row publishes all it has when it starts, so that overlap takes nothing."""
+    if profile.visible != "scheduled" or chunk is not None:
+        return False
+    ended = zip(times.start, times.prefilled, times.finished, strict=True)
+    longer = (lineage.sequence_tokens > lineage.prompt_tokens).tolist()
+    at_once = (
+        not more or max(prefilled, finished) <= start
+        for more, (start, prefilled, finished) in zip(longer, ended, strict=True)
+    )
+    return not profile.stores_output or all(at_once)
 
 
 def _times(lineage: Lineage, service_ns: int | None) -> _Times:

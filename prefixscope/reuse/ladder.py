@@ -10,9 +10,7 @@ from prefixscope.results import Rung, Totals, rate
 __all__ = ["ladder_of"]
 
 
-def ladder_of(
-    totals: Totals, profile: EngineProfile, simulated: Mapping[str, str] | None = None
-) -> tuple[Rung, ...]:
+def ladder_of(totals: Totals, profile: EngineProfile, simulated: Mapping[str, str] | None = None) -> tuple[Rung, ...]:
     """One rung per restriction, from `reusable` down; a rung that was not simulated is None, never 0.
 
     `simulated` says of rungs below the engine's rule how they were simulated.

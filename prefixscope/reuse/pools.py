@@ -13,6 +13,7 @@ from prefixscope.engines.profile import EngineProfile
 from prefixscope.index.lineage import UNKNOWN, Int64, Lineage, Mask
 from prefixscope.results import BlockSizeRow, EngineUsed, PoolReport
 from prefixscope.reuse.accounting import SIMULATED, Accounting, account
+from prefixscope.reuse.findings import short_prefixes
 from prefixscope.reuse.ladder import ladder_of
 from prefixscope.reuse.sweep import largest_unit_with_reuse, sweep
 from prefixscope.reuse.totals import totals_of
@@ -33,10 +34,13 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Restriction:
-    """One rung below the engine's rule: per row, what is cached under it alone, and how that was found."""
+    """One rung below the engine's rule: per row, what is cached under it alone, and how that was found.
+
+    Without tokens the rung was not simulated, and `why` says for what reason.
+    """
 
     rung: str
-    cached_tokens: Int64
+    cached_tokens: Int64 | None
     why: str
 
 
@@ -99,7 +103,8 @@ def apply_engine(
         pool = Pool(name, own, counted[mask], profile, sweep(own, profile, counted[mask], block_sizes))
         found = Restrictions() if restrict is None else restrict(pool)
         for rung in sorted(found.rungs, key=lambda rung: SIMULATED.index(rung.rung)):
-            accounting = accounting.restricted(rung.rung, rung.cached_tokens)
+            if rung.cached_tokens is not None:
+                accounting = accounting.restricted(rung.rung, rung.cached_tokens)
         whole.put(mask, accounting)
         pools.append(_pool_report(pool, accounting, found))
         profiles.append(profile)
@@ -110,6 +115,7 @@ def _pool_report(pool: Pool, accounting: Accounting, found: Restrictions) -> Poo
     lineage, profile, counted = pool.lineage, pool.profile, pool.counted
     totals = totals_of(lineage, accounting, profile, counted)
     how: Mapping[str, str] = {rung.rung: rung.why for rung in found.rungs}
+    finding = short_prefixes(pool.name, lineage, profile, counted, pool.block_sizes)
     return PoolReport(
         pool=pool.name,
         models=tuple(lineage.model.names[code] for code in np.unique(lineage.model.codes).tolist() if code >= 0),
@@ -127,4 +133,5 @@ def _pool_report(pool: Pool, accounting: Accounting, found: Restrictions) -> Poo
         block_sizes=pool.block_sizes,
         largest_block_size_with_reuse=largest_unit_with_reuse(lineage, profile, counted),
         capacity=found.capacity,
+        findings=() if finding is None else (finding,),
     )

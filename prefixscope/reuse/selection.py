@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -15,7 +16,7 @@ __all__ = ["Selection", "duration_ns", "instant_ns", "select"]
 
 _SECOND = 1_000_000_000
 _UNITS = {"ms": _SECOND // 1000, "s": _SECOND, "m": 60 * _SECOND, "h": 3600 * _SECOND, "d": 86400 * _SECOND}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h|d)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,9 @@ def select(lineage: Lineage, *, since: str | None, until: str | None, warmup: st
     `warmup` is 0, a share of the remaining rows ("50%") or a duration ("10m") from the first of them.
     OptionError where nothing would be left to count.
     """
+    if cold_start and since is None:
+        raise OptionError("--cold-start: says what --since does with earlier requests; give --since as well")
+    _refuse_without_times(lineage, {"--since": since, "--until": until, "--warmup": _duration_or_none(warmup)})
     relative = bool(lineage.provenance.get("input", {}).get("time_is_relative"))
     kept = np.ones(len(lineage), np.bool_)
     counted = kept.copy()
@@ -50,6 +54,19 @@ def select(lineage: Lineage, *, since: str | None, until: str | None, warmup: st
     if not counted.any():
         raise OptionError(f"--warmup {warmup}: no request is left to count")
     return Selection(selected, counted)
+
+
+def _duration_or_none(warmup: str) -> str | None:
+    return None if warmup.endswith("%") or duration_ns("--warmup", warmup) == 0 else warmup
+
+
+def _refuse_without_times(lineage: Lineage, asked: Mapping[str, str | None]) -> None:
+    """Rows without any time lie in no range of time: an answer would be made up."""
+    if lineage.provenance.get("input", {}).get("missing_times", 0) < len(lineage):
+        return
+    for option, value in asked.items():
+        if value is not None:
+            raise OptionError(f"{option} {value}: the requests of this log carry no time (--warmup 50% needs none)")
 
 
 def _warm(lineage: Lineage, counted: Mask, warmup: str) -> Mask:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from prefixscope.engines.profile import EngineProfile
+from prefixscope.engines.profile import EngineProfile, Grouping
 from prefixscope.index.lineage import Int64, Lineage, Mask
 from prefixscope.results import BlockSizeRow, rate
 from prefixscope.reuse.accounting import blocks_of, hit_blocks_of
@@ -26,7 +26,26 @@ def with_block_size(profile: EngineProfile, block_size: int) -> EngineProfile:
         if profile.match_unit != profile.block_size
         else block_size
     )
-    return dataclasses.replace(profile, block_size=block_size, match_unit=max(unit, 1))
+    return dataclasses.replace(
+        profile, block_size=block_size, match_unit=max(unit, 1), grouping=_regrouped(profile, block_size)
+    )
+
+
+def _regrouped(profile: EngineProfile, block_size: int) -> Grouping | None:
+    """The KV groups with all their blocks scaled alike."""
+    if profile.grouping is None or block_size == profile.block_size:
+        return profile.grouping
+    groups = tuple(
+        dataclasses.replace(group, block_size=max(group.block_size * block_size // profile.block_size, 1))
+        for group in profile.grouping.groups
+    )
+    return dataclasses.replace(profile.grouping, groups=groups)
+
+
+def _scales(profile: EngineProfile, block_size: int) -> bool:
+    """Whether every KV group's block stays a whole number of tokens when the largest becomes `block_size`."""
+    groups = () if profile.grouping is None else profile.grouping.groups
+    return all(group.block_size * block_size % profile.block_size == 0 for group in groups)
 
 
 def stored_tokens(lineage: Lineage, profile: EngineProfile) -> Int64:
@@ -59,7 +78,10 @@ def sweep(
     coarsest = int(lineage.unit.max(initial=1))
     if not profile.recomputes_last_token and profile.partial_reuse:
         block_sizes = (profile.block_size,)
-    return tuple(_row(lineage, profile, counted, size) for size in sorted(set(block_sizes)) if size % coarsest == 0)
+    sizes = sorted({*block_sizes} | ({profile.block_size} if profile.grouping is not None else set()))
+    return tuple(
+        _row(lineage, profile, counted, size) for size in sizes if size % coarsest == 0 and _scales(profile, size)
+    )
 
 
 def _row(lineage: Lineage, profile: EngineProfile, counted: Mask, block_size: int) -> BlockSizeRow:

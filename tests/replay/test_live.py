@@ -61,7 +61,7 @@ def logged(name: str, count: int) -> list[ReplayItem]:
             if item is not None and item.prompt_tokens < LONGEST:
                 items.append(item)
     lineage = lineage_of(
-        [SentRow(item.identity.namespace, item.tokens, item.prompt_tokens, item.prompt_tokens) for item in items]
+        [SentRow((item.model,), item.tokens, item.prompt_tokens, item.prompt_tokens) for item in items]
     )
     return [items[row] for row in sample_of(lineage, count, BLOCK).rows]
 
@@ -102,7 +102,7 @@ class TestSmallCache:
 class TestLargeCache:
     @pytest.mark.parametrize("log", ["support-chat.jsonl", "agent-tools.jsonl.gz", "document-questions.jsonl.gz"])
     def test_sample_logs_from_their_messages(self, engine: RunningEngine, log: str) -> None:
-        items = logged(log, 60)
+        items = logged(log, 40)
         if not items:
             pytest.skip(f"every prompt of {log} is longer than {LONGEST} tokens")
         report = run(engine, items, "cold", "serial", "warm", "load", send_as="body", max_output_tokens=2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import httpx
 import pytest
 
 from prefixscope.errors import EndpointError, OptionError
@@ -82,9 +83,7 @@ class TestHonest:
     def test_salts_of_the_log_stay_apart_inside_the_salt_of_the_run(self) -> None:
         ids = list(range(64))
         plain = item_of(0, ids)
-        salted = dataclasses.replace(
-            item_of(1, ids), body={"cache_salt": "s"}, identity=dataclasses.replace(plain.identity, salt="hash of s")
-        )
+        salted = dataclasses.replace(item_of(1, ids), body={"cache_salt": "s"})
         report = run([plain, salted, dataclasses.replace(salted, row=2)], MockEndpoint(16, resets=False))
         assert [row.measured_cached_tokens for row in report.requests] == [0, 0, 48]
         assert phase_of(report, "serial").comparison.exact == 3
@@ -99,6 +98,21 @@ class TestHonest:
         assert len(by_row) == 3
         for readings in by_row.values():
             assert readings[:5] == [0] * 5 and all(tokens for tokens in readings[5:]) and len(readings) == 10
+
+    def test_two_names_of_the_same_weights_share(self) -> None:
+        class Aliased(MockEndpoint):
+            def _read(self, path: str) -> httpx.Response:
+                if path != "/v1/models":
+                    return super()._read(path)
+                return httpx.Response(200, json={"data": [{"id": name, "root": "/one"} for name in self.models]})
+
+            async def _admitted(self, namespace: object, prompt: list[int]) -> Any:
+                return await super()._admitted("one", prompt)
+
+        ids = list(range(64))
+        report = run([item_of(0, ids), item_of(1, ids, model="alias")], Aliased(16, models=("mock", "alias")))
+        assert [row.measured_cached_tokens for row in report.requests] == [0, 48]
+        assert phase_of(report, "serial").comparison.exact == 2
 
     def test_generated_tokens_are_found_again(self) -> None:
         report = run(families(20), MockEndpoint(16), phases=("answers",), answer_tokens=40)
@@ -121,6 +135,11 @@ class TestReadings:
         assert report.isolation.proven
         assert phase_of(report, "serial").comparison.exact == 30
         load = phase_of(report, "concurrency 8")
+        assert (
+            f"grew by {load.counter_cached_tokens} cached tokens where {load.counter_cached_tokens} are"
+            in load.reasons[1]
+        )
+        assert any("--enable-prompt-tokens-details" in warning for warning in report.warnings)
         assert load.comparison.unknown == 30 and load.diagnosis == "unknown"
         assert load.counter_cached_tokens == phase_of(report, "serial").comparison.measured_cached_tokens
 

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from prefixscope.errors import OptionError
+from prefixscope.replay.connection import ClientLimits
 from prefixscope.replay.mock import MockEndpoint
 from prefixscope.replay.options import ReplayOptions, plan_of
 from prefixscope.replay.phases import Load

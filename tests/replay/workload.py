@@ -7,7 +7,6 @@ from typing import Any
 
 import httpx
 
-from prefixscope.records import Identity
 from prefixscope.replay.connection import ClientLimits
 from prefixscope.replay.item import ReplayItem, tokens_of
 from prefixscope.replay.mock import render_bytes
@@ -20,7 +19,7 @@ QUICK = ClientLimits(backoff_s=0.001, longest_backoff_s=0.002, first_token_s=5, 
 
 
 def item_of(row: int, ids: list[int], model: str = "mock", **fields: Any) -> ReplayItem:
-    return ReplayItem(row, "tokens", {}, tokens_of(ids), model, Identity(model), time_ns=row * 10_000_000, **fields)
+    return ReplayItem(row, "tokens", {}, tokens_of(ids), model, time_ns=row * 10_000_000, **fields)
 
 
 def families(
@@ -45,7 +44,7 @@ def chats(count: int, model: str = "mock", tools: bool = False) -> list[ReplayIt
         body: dict[str, Any] = {"model": "logged-name", "messages": list(turns)}
         if tools:
             body["tools"] = [{"type": "function", "function": {"name": "search"}}]
-        items.append(ReplayItem(row, "chat", body, tokens_of(render_bytes(body)), model, Identity(model)))
+        items.append(ReplayItem(row, "chat", body, tokens_of(render_bytes(body)), model))
         turns.append({"role": "assistant", "content": f"answer {row}"})
     return items
 

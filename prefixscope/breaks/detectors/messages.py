@@ -74,8 +74,10 @@ def tool_arguments_reserialized(comparison: Comparison) -> Found | None:
 
     def form(message: Mapping[str, Json]) -> str:
         calls = [_call_form(call) for call in message.get("tool_calls") or () if isinstance(call, dict)]
-        content = message.get("content")
-        return canonical({**message, "tool_calls": calls, "content": json_canonical(content) or content})
+        form = {**message, "tool_calls": calls}
+        if (content := json_canonical(message.get("content"))) is not None:
+            form["content"] = content
+        return canonical(form)
 
     return _equal_under(comparison, form, "tool_arguments_reserialized") or _reserialized_in_text(comparison)
 

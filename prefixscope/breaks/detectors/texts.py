@@ -6,7 +6,8 @@ import json
 
 from prefixscope.breaks.comparison import Comparison, Place
 from prefixscope.breaks.forms import canonical, content_text, strings_of
-from prefixscope.breaks.found import Found, shape_of
+from prefixscope.breaks.found import Found
+from prefixscope.breaks.header import context_of
 from prefixscope.breaks.kept import may_be_moved, reordered_text
 from prefixscope.breaks.spaces import space_only
 from prefixscope.breaks.volatile import VolatileWalk, volatile_walk
@@ -24,8 +25,10 @@ def volatile_in_text(comparison: Comparison) -> Found | None:
     if walked is None or not walked.proven:
         return None
     first = walked.stretches[0]
-    key = shape_of(text[max(0, first.new_start - 16) : first.new_start])
-    return Found(first.kind, comparison.place, key=key, explains=lambda a, b: volatile_walk(a, b).proven)
+    context = context_of(text, first.new_start)
+    return Found(
+        first.kind, comparison.place, key=context, context=context, explains=lambda a, b: volatile_walk(a, b).proven
+    )
 
 
 def _walked(comparison: Comparison) -> tuple[str, VolatileWalk | None]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from prefixscope.breaks.comparison import Comparison, Place
 from prefixscope.breaks.forms import canonical, printed
-from prefixscope.breaks.found import Found, shape_of
+from prefixscope.breaks.found import Found
+from prefixscope.breaks.header import context_of
 from prefixscope.breaks.volatile import volatile_walk
 from prefixscope.records import Json
 
@@ -63,9 +64,9 @@ def volatile_in_tool(comparison: Comparison) -> Found | None:
     if not walked.stretches or not walked.complete:
         return None
     first = walked.stretches[0]
-    context = printed(lists[0])[max(0, first.new_start - 16) : first.new_start]
+    context = context_of(printed(lists[0]), first.new_start)
     return Found(
-        first.kind, _place(comparison), key=shape_of(context), explains=lambda a, b: volatile_walk(a, b).proven
+        first.kind, _place(comparison), key=context, context=context, explains=lambda a, b: volatile_walk(a, b).proven
     )
 
 

@@ -22,7 +22,9 @@ from prefixscope.capacity.pool import jobs_of
 from prefixscope.engines.profile import EngineProfile
 from prefixscope.index.lineage import NO_TIME, Int64, Lineage
 
-__all__ = ["Policy", "PolicyRun", "PrefixTree", "grid_of", "run_policy"]
+__all__ = ["TELL_EVERY", "Policy", "PolicyRun", "PrefixTree", "grid_of", "run_policy"]
+
+TELL_EVERY = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +126,12 @@ def grid_of(profile: EngineProfile, blocks: int) -> tuple[EngineProfile, int]:
 
 def run_policy(
     lineage: Lineage, profile: EngineProfile, blocks: int, policy: Callable[[PrefixTree, EngineProfile], Policy],
-    name: str, *, per_replica: bool = True,
+    name: str, *, per_replica: bool = True, served: Callable[[int], None] | None = None,
 ) -> PolicyRun:  # fmt: skip
-    """Serves all rows one after another with a cache of `blocks` blocks per pool and replica."""
+    """Serves all rows one after another with a cache of `blocks` blocks per pool and replica.
+
+    `served` is told now and then how many more rows are done.
+    """
     grid, units = grid_of(profile, blocks)
     cached = np.zeros(len(lineage), np.int64)
     hits = gone = 0
@@ -136,6 +141,8 @@ def run_policy(
             found = cache.serve(job, time)
             cached[rows[job.row]] = matched_tokens(found, job.granted, grid)
             hits += max(found - grid.drop_units, 0)
+            if served is not None and job.row % TELL_EVERY == TELL_EVERY - 1:
+                served(TELL_EVERY)
         cache.check()
         gone += cache.gone
     return PolicyRun(name, blocks, cached, hits, gone)

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 
 import numpy as np
 
 from prefixscope.capacity.distances import memory_groups
 from prefixscope.capacity.job import Job
-from prefixscope.capacity.policies.base import PolicyRun, grid_of
+from prefixscope.capacity.policies.base import TELL_EVERY, PolicyRun, grid_of
 from prefixscope.capacity.pool import jobs_of
 from prefixscope.engines.profile import EngineProfile
 from prefixscope.index.lineage import Int64, Lineage
 
-__all__ = ["optimum"]
+__all__ = ["OPTIMUM_OF", "optimum"]
 
 NEVER = 1 << 62
 
 
-def optimum(lineage: Lineage, profile: EngineProfile, blocks: int, *, per_replica: bool = True) -> PolicyRun:
+OPTIMUM_OF = (
+    "the most units any cache of this size can find that gets units only from the request just served and may decline "
+    "to store; it knows the future"
+)
+"""What the optimum is an optimum of, in a sentence."""
+
+
+def optimum(
+    lineage: Lineage, profile: EngineProfile, blocks: int, *, per_replica: bool = True,
+    served: Callable[[int], None] | None = None,
+) -> PolicyRun:  # fmt: skip
     """The most match units that any cache of this size can find, knowing the future (Belady 1966, with bypass).
 
     It is the optimum over all caches that (1) hold at most C units between two requests, (2) get units only from the
@@ -33,7 +44,7 @@ def optimum(lineage: Lineage, profile: EngineProfile, blocks: int, *, per_replic
     hits = gone = 0
     for rows, members in memory_groups(lineage, per_replica):
         jobs = list(jobs_of(members, grid))
-        found, dropped = _serve(jobs, grid, units)
+        found, dropped = _serve(jobs, grid, units, served)
         granted = np.array([job.granted for job in jobs], np.int64)
         cached[rows] = np.minimum(found * grid.block_size, granted)
         hits += int(found.sum())
@@ -49,7 +60,9 @@ def _countable(job: Job, profile: EngineProfile) -> range:
     return range(profile.drop_units, min(job.limit, most + profile.drop_units, len(job.keys)))
 
 
-def _serve(jobs: list[Job], profile: EngineProfile, units: int) -> tuple[Int64, int]:
+def _serve(
+    jobs: list[Job], profile: EngineProfile, units: int, served: Callable[[int], None] | None
+) -> tuple[Int64, int]:
     found = np.zeros(len(jobs), np.int64)
     dropped = 0
     kept: dict[int, int] = {}
@@ -63,6 +76,8 @@ def _serve(jobs: list[Job], profile: EngineProfile, units: int) -> tuple[Int64, 
                 kept[key] = row
                 heapq.heappush(furthest, (-row, -depth, key))
         found[job.row] = hits
+        if served is not None and job.row % TELL_EVERY == TELL_EVERY - 1:
+            served(TELL_EVERY)
         while len(kept) > units:
             row, _, key = heapq.heappop(furthest)
             if kept.get(key) == -row:

@@ -10,7 +10,10 @@ from rich.text import Text
 
 from prefixscope.report.numbers import plural
 from prefixscope.report.terminal.blocks import block_chart
+from prefixscope.report.terminal.breaks import breaks_essence
+from prefixscope.report.terminal.capacity import capacity_essence, capacity_parts
 from prefixscope.report.terminal.engines import engine_names, side_by_side
+from prefixscope.report.terminal.findings import findings_part
 from prefixscope.report.terminal.groups import group_tables, sessions_part
 from prefixscope.report.terminal.head import head, input_lines
 from prefixscope.report.terminal.headline import headline, rates
@@ -20,9 +23,9 @@ from prefixscope.report.terminal.measured import measured_part
 from prefixscope.report.terminal.prefixes import top_prefixes
 from prefixscope.report.text import visible
 from prefixscope.report.warnings import warnings_in_words
-from prefixscope.results import AnalyzeReport, BlocksReport, Warned
+from prefixscope.results import AnalyzeReport, BlocksReport, CapacityReport, Warned
 
-__all__ = ["Look", "analyze_report", "blocks_report", "index_report", "warnings_part"]
+__all__ = ["Look", "analyze_report", "blocks_report", "capacity_report", "index_report", "warnings_part"]
 
 _COUNTED = "How it was counted: docs/definitions.md; all options: prefixscope {} --help"
 
@@ -38,7 +41,7 @@ def analyze_report(reports: Sequence[AnalyzeReport], look: Look) -> RenderableTy
     for report in reports:
         if len(reports) > 1:
             parts.extend(["", Text(f"== {engine_names(report)} ==", style="bold")])
-        parts.extend([headline(report, look), *_engine_details(report, look)])
+        parts.extend([headline(report, look), *findings_part(report.pools), *_engine_details(report, look)])
     if len(reports) > 1:
         parts.extend(["", Text("== the log ==", style="bold")])
     parts.extend([*_log_details(first, look, several=len(reports) > 1), *warnings_part(first.input.warnings)])
@@ -48,9 +51,19 @@ def analyze_report(reports: Sequence[AnalyzeReport], look: Look) -> RenderableTy
 def blocks_report(report: BlocksReport, look: Look) -> RenderableType:
     """The report of `blocks`: the sweep of every pool."""
     parts: list[RenderableType] = [head(report.input, [report.pools], None, look)]
+    parts.extend(findings_part(report.pools))
     for pool in report.pools:
         parts.append(block_chart(pool, look, name_pool=len(report.pools) > 1))
     return Group(*parts, *warnings_part(report.input.warnings), "", Text(_COUNTED.format("blocks"), style="dim"))
+
+
+def capacity_report(report: CapacityReport, look: Look) -> RenderableType:
+    """The report of `capacity`: pool after pool, they share no memory."""
+    parts: list[RenderableType] = [head(report.input, [report.pools], None, look, report.counted_requests)]
+    for pool, details in zip(report.pools, report.details, strict=True):
+        parts.extend(capacity_parts(pool, details, look, name_pool=len(report.pools) > 1))
+    how = _COUNTED.format("capacity").replace("definitions", "capacity")
+    return Group(*parts, *warnings_part(report.input.warnings), "", Text(how, style="dim"))
 
 
 def index_report(summary: Any, path: str, look: Look) -> RenderableType:
@@ -77,12 +90,18 @@ def _engine_details(report: AnalyzeReport, look: Look) -> Iterator[RenderableTyp
     if not report.totals.prompt_tokens:
         return
     yield ladder(report, look)
+    essence = breaks_essence(report.breaks, look)
+    if essence is not None:
+        yield essence
     yield rates(report.totals)
     if len(report.pools) > 1:
         yield pools_table(report)
     for pool in report.pools:
         if pool.block_sizes:
             yield block_chart(pool, look, name_pool=len(report.pools) > 1, short=True)
+        memory = capacity_essence(pool, look, name_pool=len(report.pools) > 1)
+        if memory is not None:
+            yield memory
     if report.measured is not None:
         yield measured_part(report.measured, report.unexplained_tokens)
 

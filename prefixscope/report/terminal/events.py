@@ -16,7 +16,7 @@ from prefixscope.report.text import visible
 __all__ = ["events_report"]
 
 _OUTCOMES = (
-    ("equal", "equal to ours"),
+    ("equal", "equal to ours, behind the block before"),
     ("different", "different, and explained"),
     ("unexplained", "different, unexplained"),
     ("parent_unknown", "not checked: the block before was never seen"),
@@ -107,6 +107,9 @@ def _headline(checks: HashChecks) -> str:
     whole = f"{count(checks.equal)} of {count(checks.checked)} stored blocks"
     if checks.equal == checks.checked:
         return f"Every hash is the one we compute: {whole}."
+    if checks.differences:
+        names = ", ".join(dict.fromkeys(difference.ingredient for difference in checks.differences))
+        return f"The engine does not hash as stated ({names}): {whole} fit, each behind the block before it."
     return f"{whole} have the hash we compute ({percent(checks.equal, checks.checked)})."
 
 

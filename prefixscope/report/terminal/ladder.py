@@ -30,7 +30,7 @@ def ladder(report: AnalyzeReport, look: Look) -> RenderableType:
     for rung in RUNGS[1:]:
         lost = getattr(losses, rung)
         if lost is None:
-            said = Text(f" - {RUNG_WORDS[rung]}: {_not_simulated(rung, look)}", "dim")
+            said = Text(f" - {RUNG_WORDS[rung]}: {_not_simulated(rung, report.pools, look)}", "dim")
             table.add_row(said, "", "", *_why("", look))
         else:
             add(f" - {_with_unit(rung, report.pools)}", lost, reasons.get(rung, ""))
@@ -77,8 +77,11 @@ def _why(text: str, look: Look) -> list[RenderableType]:
     return [Text(text, style="dim")] if look.is_wide else []
 
 
-def _not_simulated(rung: str, look: Look) -> str:
-    """That a rung was not simulated, with the option that would, in builds that have it."""
+def _not_simulated(rung: str, pools: tuple[PoolReport, ...], look: Look) -> str:
+    """That a rung was not simulated: why, or the option that would, in builds that have it."""
+    why = _reasons(pools).get(rung, "")
+    if why.startswith("not simulated:"):
+        return why
     option = RUNG_OPTIONS.get(rung)
     return f"not simulated ({option})" if option in look.options else "not simulated"
 
@@ -86,7 +89,20 @@ def _not_simulated(rung: str, look: Look) -> str:
 def _with_unit(rung: str, pools: tuple[PoolReport, ...]) -> str:
     units = {pool.engine.match_unit for pool in pools}
     words = RUNG_WORDS[rung]
+    if rung == "capacity":
+        return _with_size(words, pools)
     return f"{words} (unit {units.pop():,})" if rung == "block_rounding" and len(units) == 1 else words
+
+
+def _with_size(words: str, pools: tuple[PoolReport, ...]) -> str:
+    """The size that was simulated, as the user wrote it; in blocks too where all pools have as many."""
+    sizes = [pool.capacity.asked[0] for pool in pools if pool.capacity is not None and pool.capacity.asked]
+    if not sizes:
+        return words
+    blocks = {size.blocks for size in sizes}
+    written = visible(sizes[0].text)
+    same = f" = {blocks.pop():,} blocks" if len(blocks) == 1 and not written.endswith(("block", "blocks")) else ""
+    return f"capacity ({written}{same})"
 
 
 def _reasons(pools: tuple[PoolReport, ...]) -> dict[str, str]:

@@ -1,0 +1,82 @@
+"""The story of one request, for `explain --request ID`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from prefixscope.break_results import FaultExample, RequestStory
+from prefixscope.errors import OptionError
+from prefixscope.index.lineage import UNKNOWN, Lineage
+from prefixscope.ingest import Ingested
+from prefixscope.reuse.selection import Selection
+
+__all__ = ["story_of"]
+
+_BEFORE, _BEHIND = 24, 24
+
+
+def story_of(
+    request: str, ingested: Ingested, selection: Selection, rows: Mapping[str, list[Any]], *, hide_text: bool
+) -> RequestStory:
+    """What one request shared, where it parted and what was lost. `request` is a request id, or `row:N`.
+
+    Raises OptionError where there is no such request among the counted ones.
+    """
+    lineage = selection.lineage
+    place = _place_of(request, rows)
+    facts = {name: column[place] for name, column in rows.items()}
+    row = facts["row"]
+    columns = lineage.breaks
+    assert columns is not None
+    candidate, parent = int(columns.candidate_row[row]), int(lineage.parent_row[row])
+    # the way back to text counts rows of the whole log
+    text = ingested.text if lineage is ingested.lineage and not hide_text else None
+    together = lineage.shared_tokens_without_isolation
+    return RequestStory(
+        facts=facts,
+        parent=_name(lineage, parent),
+        parent_time_ns=None if parent == UNKNOWN else int(lineage.time_ns[parent]),
+        candidate=_name(lineage, candidate),
+        candidate_time_ns=None if candidate == UNKNOWN else int(lineage.time_ns[candidate]),
+        example=_example(lineage, row, candidate, text),
+        detail=columns.detail[row],
+        lost_tokens=int(columns.lost_tokens[row]),
+        almost_tokens=int(columns.almost_tokens[row]),
+        shared_without_isolation=None if together is None else int(together[row]),
+        namespace=lineage.namespaces[int(lineage.namespace[row])],
+        candidate_namespace=None if candidate == UNKNOWN else lineage.namespaces[int(lineage.namespace[candidate])],
+    )
+
+
+def _place_of(request: str, rows: Mapping[str, list[Any]]) -> int:
+    if request in rows["request_id"]:
+        return rows["request_id"].index(request)
+    number = request.removeprefix("row:")
+    if request.startswith("row:") and number.isdecimal() and int(number) in rows["row"]:
+        return rows["row"].index(int(number))
+    raise OptionError(f"--request {request}: no counted request has this id; requests without one are named row:NUMBER")
+
+
+def _name(lineage: Lineage, row: int) -> str | None:
+    if row == UNKNOWN:
+        return None
+    return lineage.request_id[row] or f"row:{row}"
+
+
+def _example(lineage: Lineage, row: int, candidate: int, text: Any) -> FaultExample | None:
+    columns = lineage.breaks
+    assert columns is not None
+    first = int(columns.first_different_token[row])
+    if candidate == UNKNOWN or first == UNKNOWN or first >= int(lineage.prompt_tokens[row]):
+        return None
+    windows: tuple[str | None, ...] = (None, None, None)
+    if text is not None:
+        windows = (
+            text.text_of(row, max(first - _BEFORE, 0), first),
+            text.text_of(candidate, first, first + _BEHIND),
+            text.text_of(row, first, min(first + _BEHIND, int(lineage.prompt_tokens[row]))),
+        )
+    return FaultExample(
+        row, lineage.request_id[row], candidate, lineage.request_id[candidate], first, columns.part[row] or "", *windows
+    )
