@@ -60,12 +60,13 @@ def measure(path: str) -> None:
     (found,) = reuse_distances(lineage, [profile_of(lineage, lineage.pools[0], api.EngineChoice(), None)])
     curve = found.curve()
     corners = len(curve.corners())
-    done = time.perf_counter()
+    done, cpu = time.perf_counter(), time.process_time()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps({
         "requests": len(lineage), "references": curve.prompt_blocks, "corners": corners,
         "token_hit_rate": round(curve.infinite_tokens / curve.prompt_tokens, 4), "import_s": round(imported - begun, 2),
         "read_s": round(read - imported, 2), "curve_s": round(done - read, 2), "all_s": round(done - begun, 2),
+        "cpu_s": round(cpu, 2),
         "peak_mib": round(peak),
     }))  # fmt: skip
 

@@ -23,7 +23,7 @@ is then `COLUMNS`, or 80. Exit codes: 0 done; 1 an error, told in one sentence; 
 (`--fail-under`, `--strict`); 130 interrupted.
 
 In JSON, what was not computed is null, never 0: the losses of rungs that were not simulated, `breaks`, and
-`pools[].capacity`.
+`pools[].capacity` in `blocks`.
 """
 
 

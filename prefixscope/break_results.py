@@ -13,7 +13,16 @@ from typing import Any
 
 from prefixscope.results import InputReport
 
-__all__ = ["BreaksReport", "Fault", "FaultExample", "Isolation", "RequestStory", "WhatIf"]
+__all__ = [
+    "BreaksReport",
+    "Fault",
+    "FaultExample",
+    "Isolation",
+    "RequestStory",
+    "TemplateExamination",
+    "TemplateProbe",
+    "WhatIf",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +132,29 @@ class RequestStory:
     shared_without_isolation: int | None
     namespace: str
     candidate_namespace: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateProbe:
+    """One finding of the template doctor. `verdict`: `keeps`, `tail` (only the last characters of a prompt are lost),
+    `note`, `breaks`, or `refused` (the template would not render the probe; `says` is its message). The character is
+    counted from 0 in the rendered text; `old` and `new` begin with it."""
+
+    probe: str
+    verdict: str
+    says: str
+    first_different_character: int | None = None
+    text_before: str | None = None
+    old: str | None = None
+    new: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateExamination:
+    """What the doctor found of one template of a model; `fingerprint` names its source as elsewhere."""
+
+    model: str
+    template: str
+    fingerprint: str
+    rendering: str
+    probes: tuple[TemplateProbe, ...]

@@ -14,6 +14,7 @@ from typing import Any, Literal
 __all__ = [
     "Conversation",
     "Identity",
+    "MEDIA_TOKEN",
     "Json",
     "LoggedRequest",
     "Part",
@@ -24,6 +25,9 @@ __all__ = [
 
 Json = Any
 """A decoded JSON value. Objects keep the key order of the log."""
+
+MEDIA_TOKEN = 1 << 31
+"""Tokens with this bit stand for a piece of an image, of audio or video; no vocabulary reaches so far."""
 
 RequestKind = Literal["chat", "text", "tokens", "hashes", "lengths"]
 OutputKnowledge = Literal["ids", "text", "length", "unknown"]

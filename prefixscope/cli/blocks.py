@@ -6,6 +6,7 @@ import sys
 
 from prefixscope.cli import engine_options as e
 from prefixscope.cli import options as o
+from prefixscope.cli import work_options as w
 from prefixscope.cli.outputs import Outputs
 from prefixscope.cli.screen import look_of, shown_progress
 
@@ -37,6 +38,7 @@ def blocks(
     format_: o.Format = None,
     namespace_by: o.NamespaceBy = None,
     limit: o.Limit = None,
+    workers: w.Workers = None,
     warmup: o.Warmup = "0",
     since: o.Since = None,
     until: o.Until = None,
@@ -55,7 +57,7 @@ def blocks(
     asked = api.AnalyzeOptions(
         log=o.log_options(
             logs, model=model, models_file=models, render=render, format=format_, namespace_by=namespace_by,
-            limit=limit, warmup=warmup, since=since, until=until, cold_start=cold_start, strict=strict,
+            limit=limit, workers=workers, warmup=warmup, since=since, until=until, cold_start=cold_start, strict=strict,
         ),
         engine=o.engine_choice(
             engine, block_size, match_unit, speculative,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from prefixscope.cli import options as o
+from prefixscope.cli import work_options as w
 from prefixscope.cli.outputs import Outputs
 from prefixscope.cli.screen import look_of, shown_progress
 from prefixscope.output import OutputFile
@@ -22,6 +23,7 @@ def index(
     format_: o.Format = None,
     namespace_by: o.NamespaceBy = None,
     limit: o.Limit = None,
+    workers: w.Workers = None,
     json_file: o.JsonFile = None,
     force: o.Force = False,
     skips: o.Skips = False,
@@ -35,7 +37,7 @@ def index(
 
     asked = o.log_options(
         logs, model=model, models_file=models, render=render, format=format_, namespace_by=namespace_by,
-        limit=limit, strict=strict,
+        limit=limit, workers=workers, strict=strict,
     )  # fmt: skip
     target = OutputFile(output, option="--output", force=force)
     with Outputs(json_file=json_file, force=force, stdout_is_data=target.is_stdout) as outputs:

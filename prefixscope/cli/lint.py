@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from prefixscope.break_results import Fault
 from prefixscope.cli import break_options as b
 from prefixscope.cli import options as o
+from prefixscope.cli import work_options as w
 from prefixscope.cli.outputs import Outputs
 from prefixscope.cli.screen import look_of, shown_progress
 from prefixscope.errors import GateFailed, InputError
@@ -28,6 +29,7 @@ def lint(
     format_: o.Format = None,
     namespace_by: o.NamespaceBy = None,
     limit: o.Limit = None,
+    workers: w.Workers = None,
     json_file: o.JsonFile = None,
     force: o.Force = False,
     hide_text: o.HideText = False,
@@ -48,7 +50,7 @@ def lint(
     asked = api.ExplainOptions(
         log=o.log_options(
             logs, model=model, models_file=models, render=render, format=format_, namespace_by=namespace_by,
-            limit=limit, strict=strict,
+            limit=limit, workers=workers, strict=strict,
         ),
         engine=o.engine_choice(engine, block_size),
         what_if=(),

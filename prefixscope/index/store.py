@@ -1,7 +1,8 @@
 """The lineage as a Parquet file: what `prefixscope index` writes and every later command can read. It holds no text.
 
 One row per request in time order; the row number is the identity used inside. File metadata carries the schema name,
-namespaces, pools and provenance as JSON. Pages carry checksums, so a damaged file is noticed and not misread.
+namespaces, pools and provenance as JSON. Pages carry checksums and the head a fingerprint, so a damaged file is noticed
+and not misread.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 from typing import IO, Any
 
 import numpy as np
+import xxhash
 
 from prefixscope.errors import IndexFileError
 from prefixscope.index.lineage import NO_TIME, OUTPUTS, UNKNOWN, BreakColumns, Int64, Labels, Lineage
@@ -18,6 +20,9 @@ __all__ = ["INDEX_SCHEMA", "read_index", "write_index"]
 
 INDEX_SCHEMA = "prefixscope.index/1"
 _KEY = b"prefixscope"
+_FINGERPRINT = b"prefixscope.fingerprint"
+_LARGEST = 2**42
+"""Token counts of a row lie below this, so that sums over a log fit into 64 bits."""
 
 _TIMES = {"time": "time_ns", "first_token_at": "first_token_ns", "finished_at": "finished_ns"}
 _LABELS = ("file", "model", "adapter", "session", "tenant", "replica")
@@ -62,11 +67,13 @@ def write_index(lineage: Lineage, file: IO[bytes], *, tool_version: str) -> None
         "schema": INDEX_SCHEMA,
         "tool_version": tool_version,
         "rows": len(lineage),
+        "columns": list(columns),
         "namespaces": lineage.namespaces,
         "pools": lineage.pools,
         "provenance": dict(lineage.provenance),
     }
-    table = pa.table(columns).replace_schema_metadata({_KEY: json.dumps(head).encode()})
+    raw = json.dumps(head).encode()
+    table = pa.table(columns).replace_schema_metadata({_KEY: raw, _FINGERPRINT: xxhash.xxh3_128_hexdigest(raw)})
     pq.write_table(table, file, compression="zstd", write_page_checksum=True)
 
 
@@ -102,19 +109,42 @@ def read_index(path: str) -> Lineage:
         ) from error
     head = _head(table, path)
     try:
-        return _lineage(table, head)
-    except (KeyError, AssertionError, TypeError, ValueError, IndexError) as error:
+        lineage = _lineage(table, head)
+        _check(lineage)
+    except (KeyError, AssertionError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         raise IndexFileError(f"the index does not hold together ({error!r}); index the log again", file=path) from error
+    return lineage
+
+
+def _check(lineage: Lineage) -> None:
+    """Asserts what every lineage of ours holds beyond its own checks, so that no later step meets the impossible."""
+    assert isinstance(lineage.provenance, dict) and isinstance(lineage.provenance.get("input", {}), dict)
+    for names in (lineage.namespaces, lineage.pools, *(getattr(lineage, name).names for name in _LABELS)):
+        assert all(isinstance(name, str) for name in names)
+    assert all(one is None or isinstance(one, str) for one in lineage.request_id.tolist())
+    limits = {
+        "namespace": (0, len(lineage.namespaces)), "pool": (0, len(lineage.pools)), "unit": (1, _LARGEST),
+        "tier": (1, 7), "n": (1, _LARGEST), "prompt_tokens": (1, _LARGEST), "sequence_tokens": (1, _LARGEST),
+        "shared_prompt_tokens": (0, _LARGEST), **dict.fromkeys(_NULLABLE, (UNKNOWN, _LARGEST)),
+    }  # fmt: skip
+    for name, (least, end) in limits.items():
+        values = getattr(lineage, name)
+        assert ((values >= least) & (values < end)).all(), name
+    assert (lineage.sequence_tokens >= lineage.prompt_tokens).all(), "sequence_tokens"
+    assert (np.diff(lineage.time_ns) >= 0).all(), "time"
+    child = np.flatnonzero(lineage.parent_row >= 0)
+    assert (lineage.namespace[child] == lineage.namespace[lineage.parent_row[child]]).all(), "parent_row"
 
 
 def _head(table: Any, path: str) -> dict[str, Any]:
-    raw = (table.schema.metadata or {}).get(_KEY)
+    metadata = table.schema.metadata or {}
+    raw = metadata.get(_KEY)
     if raw is None:
         raise IndexFileError("a Parquet file, but not an index written by `prefixscope index`", file=path)
     try:
         head: dict[str, Any] = json.loads(raw)
         head["rows"], head["namespaces"], head["pools"], head["provenance"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise IndexFileError("the index is damaged (its head can't be read); index the log again", file=path) from error
     name, _, major = str(head.get("schema", "")).partition("/")
     if name != INDEX_SCHEMA.partition("/")[0] or not major.isdigit():
@@ -125,6 +155,10 @@ def _head(table: Any, path: str) -> dict[str, Any]:
             f"{INDEX_SCHEMA}: update prefixscope",
             file=path,
         )
+    fingerprint = metadata.get(_FINGERPRINT)
+    whole = fingerprint is None or fingerprint.decode("ascii", "replace") == xxhash.xxh3_128_hexdigest(raw)
+    if not whole or not {*head.get("columns", ())} <= {*table.column_names}:
+        raise IndexFileError("the index is damaged (its head has changed); index the log again", file=path)
     if head["rows"] != table.num_rows:
         raise IndexFileError(f"{table.num_rows} rows where {head['rows']} were written; index the log again", file=path)
     return head

@@ -12,6 +12,7 @@ from prefixscope.breaks.bodies import NOTHING, BodyPieces, BodyStore, body_of
 from prefixscope.breaks.comparison import Rendered
 from prefixscope.breaks.finder import BreakFinder
 from prefixscope.breaks.table import Breaks
+from prefixscope.errors import ModelError
 from prefixscope.index.builder import BuiltLineage
 from prefixscope.index.lineage import NO_TIME, Lineage
 from prefixscope.models.prompt import PromptMaker
@@ -71,14 +72,28 @@ class _RowTexts:
         self._order = built.order.tolist()
         self._lineage = built.lineage
         self._times = times
-        names = built.lineage.model
-        self._models = {code: model_of(names.names[code] if code >= 0 else None) for code in {*names.codes.tolist()}}
-        self._codes = names.codes.tolist()
+        self._model_of = model_of
+        self._models: dict[int, Any] = {}
+        self._codes = built.lineage.model.codes.tolist()
         self._kept: OrderedDict[tuple[int, int | None, int | None], Rendered | None] = OrderedDict()
 
     def decode(self, row: int, tokens: bytes) -> str | None:
-        model = self._models[self._codes[row]]
+        code = self._codes[row]
+        if code not in self._models:
+            self._models[code] = self._loaded(None if code < 0 else self._lineage.model.names[code])
+        model = self._models[code]
         return None if model is None else str(model.decode(tokens))
+
+    def _loaded(self, name: str | None) -> Any:
+        """The model of a name; rows of token ids need it for the first time here, and can do without."""
+        model = self._model_of(name)
+        entry = self._maker.rules.table.resolve(name)
+        if model is not None or entry is None or entry.location is None:
+            return model
+        try:
+            return self._maker.model(entry)
+        except ModelError:
+            return None
 
     def rendered(self, row: int) -> Rendered | None:
         return self._again(row, None, None)

@@ -114,7 +114,7 @@ class KeyedReading:
             return None
         entry = self._options.table.resolve(request.model)
         plan = self._plan(entry)
-        if "media_not_counted" in made.notes and plan.algorithm != "prefixscope":
+        if any(note.startswith("media_") for note in made.notes) and plan.algorithm != "prefixscope":
             self._leave_out(request, "media_not_hashable")
             return None
         self._warned.update((note, None) for note in made.notes)

@@ -18,6 +18,7 @@ from prefixscope.ingest.settings import IngestOptions, engine_settings
 from prefixscope.logs import Ledger
 from prefixscope.logs.rows import EXCLUSIONS, Fault
 from prefixscope.models.config_facts import configs_of_pools
+from prefixscope.models.media_tokens import first_by_url
 from prefixscope.models.prompt import Made, PromptMaker
 from prefixscope.models.table import unresolved_error
 from prefixscope.models.template import Unrenderable
@@ -78,6 +79,8 @@ class Run:
         self.unresolved: Counter[str | None] = Counter()
         self.tokenizers: dict[str, set[str]] = {}
         self.templates: dict[str, set[str]] = {}
+        self.by_url: dict[int, int] = {}
+        """Where the first medium known by its address only begins, by the number of the row in the order of reading."""
         self.search = BreakSearch(maker) if options.breaks else None
 
     def take(self, request: LoggedRequest, made: Made | Unrenderable) -> None:
@@ -103,6 +106,9 @@ class Run:
             # A length without content can't be compared with anything: counting it as a miss would be a lie.
             self._skip(request, "lengths_only")
             return
+        if "media_by_url" in notes:
+            apart = any(extra.startswith("media=") for extra in identity.extra)
+            self.by_url[len(self.builder)] = 0 if apart else first_by_url(tokens) or 0
         self.builder.add_row(facts, identity, tokens)
         if self.search is not None:
             assert pieces is not None
@@ -159,10 +165,22 @@ class Run:
             "templates": {base: sorted(prints) for base, prints in sorted(self.templates.items())},
         }
 
+    def _url_bounds(self, built: BuiltLineage) -> dict[str, int]:
+        """Reusable tokens where equal addresses hold equal content, and where each held something else every time."""
+        reusable = built.lineage.reusable_tokens.tolist()
+        numbers = built.order.tolist()
+        least = sum(
+            min(tokens, self.by_url.get(number, tokens)) for tokens, number in zip(reusable, numbers, strict=True)
+        )
+        return {"reusable_tokens": sum(reusable), "reusable_tokens_if_contents_changed": least}
+
     def _input(self, built: BuiltLineage) -> dict[str, Any]:
         ledger = self.ledger
         warnings = [dict(warning) for warning in ledger.warnings]
-        warnings += [{"reason": note, "count": count} for note, count in sorted(self.notes.items())]
+        warnings += [
+            {"reason": note, "count": count} | (self._url_bounds(built) if note == "media_by_url" else {})
+            for note, count in sorted(self.notes.items())
+        ]
         warnings += [
             {"reason": "unrenderable", "message": message, "count": count}
             for message, count in self.refusals.most_common()

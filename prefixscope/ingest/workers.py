@@ -19,7 +19,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Literal
 
 from prefixscope.errors import PrefixscopeError, WorkerError
@@ -39,8 +38,8 @@ SMALLEST_FOR_WORKERS = 128 << 20
 """Bytes of log from which the seconds that every worker needs to start are worth it."""
 MOST_WORKERS = 8
 IN_FLIGHT = 2
-NO_LINES = LineBatch(b"", 1)
-"""Ends every file, so that one without any batch is accounted for, too."""
+LAST = -1
+"""The number of a job without lines that ends every file, so that one without any batch is accounted for, too."""
 _EXPANSION = 6
 """How much longer a compressed log usually is than its file."""
 _START = "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); " \
@@ -78,6 +77,8 @@ def read_with_workers(
         for job in _finished(crew, reading):
             if job.plan is not plan:
                 plan, summary = job.plan, reading.begin(job.plan)
+            if job.number == LAST:
+                continue
             parcel = crew.result(job.number)
             records = reading.take(parsed_batch(parcel, job.plan.file), summary)
             _take(run, records, parcel)
@@ -97,10 +98,11 @@ def _finished(crew: _Crew, reading: LogReading) -> Iterator[Job]:
     try:
         for file in reading.files:
             log = OpenLog(file, reading.options)
-            for batch in chain(log.batches(), [NO_LINES]):
+            for batch in log.batches():
                 while crew.is_busy:
                     yield sent.popleft()
                 sent.append(crew.send(log.plan, batch))
+            sent.append(Job(LAST, log.plan, LineBatch(b"", 1)))
     except PrefixscopeError as error:
         failure = error  # told when all in front of it was taken
     yield from sent

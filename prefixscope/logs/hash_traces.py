@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,8 +23,10 @@ def _length(value: Json) -> int | None:
     return value
 
 
-def hash_request(row: Row, ids: Json, tokens: Json, output: Json, unit: int) -> LoggedRequest | None:
-    """A hash row as a record without time; what is wrong is told to `row`.
+def hash_request(
+    row: Row, ids: Json, tokens: Json, output: Json, unit: int, more: Callable[[], Mapping[str, Any]] | None = None
+) -> LoggedRequest | None:
+    """A hash row as a record; what is wrong is told to `row`. `more` gives the other fields of a row that is right.
 
     Either every token belongs to an id (the last one may be partial), or only full blocks have ids.
     """
@@ -49,6 +51,7 @@ def hash_request(row: Row, ids: Json, tokens: Json, output: Json, unit: int) -> 
         usage=None if generated is None else Usage(output_tokens=generated),
         tier=5,
         unit=unit,
+        **({} if more is None else more()),
     )
 
 
@@ -92,24 +95,22 @@ class Mooncake(LogFormat):
         if "delay" in value and "timestamp" not in value:
             return row.skip("delta_turn_unsupported")
         unit = row.unit or self.hash_unit or 512
-        request = hash_request(row, value["hash_ids"], value.get("input_length"), value.get("output_length"), unit)
-        if request is None:
-            return ()
-        return (self._placed(row, request),)
+        length, generated = value.get("input_length"), value.get("output_length")
+        request = hash_request(row, value["hash_ids"], length, generated, unit, lambda: self._place(row))
+        return () if request is None else (request,)
 
-    def _placed(self, row: Row, request: LoggedRequest) -> LoggedRequest:
+    def _place(self, row: Row) -> Mapping[str, Any]:
         value = row.value
         logged_time = value.get("timestamp")
         time_ns = row.clock.read(logged_time, row.raw)
         if time_ns is None and logged_time is not None:
             row.warn("unreadable_time", field="timestamp")
-        return replace(
-            request,
-            time_ns=time_ns,
-            model=text_of(value.get("model")),
-            request_id=text_of(first_present(value, ("request_id", "id", "chat_id"))),
-            session_id=text_of(value.get("session_id")),
-        )
+        return {
+            "time_ns": time_ns,
+            "model": text_of(value.get("model")),
+            "request_id": text_of(first_present(value, ("request_id", "id", "chat_id"))),
+            "session_id": text_of(value.get("session_id")),
+        }
 
     def _read_text(self, row: Row) -> tuple[LoggedRequest, ...]:
         value = row.value

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from prefixscope.models.clock import RequestClock
 from prefixscope.models.encode import without_surrogates
-from prefixscope.models.images import media_parts
 from prefixscope.models.repeats import PromptText, Repeats, conversation_key
 from prefixscope.models.table import ModelEntry
 from prefixscope.models.template import Rendering, RenderLimits, Unrenderable, content_format, render
@@ -68,7 +67,7 @@ def render_chat(
         raise Unrenderable("no_prompt", "the request has no messages")
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         raise Unrenderable("bad_body", "messages is not a list of objects")
-    notes = _notes(messages)
+    notes: list[str] = []
     source = _source(body, model, trust_request_template, notes)
     try:
         conversation = wire(body, source, content_format(source, rendering), entry.template_options)
@@ -109,10 +108,6 @@ def _source(body: Mapping[str, Json], model: LoadedModel, trusted: bool, notes: 
         hint = f"; it has only the named ones {known}" if known else ""
         raise Unrenderable("no_template", f"the model has no chat template{hint}; give one as chat_template")
     return source
-
-
-def _notes(messages: list[dict[str, Json]]) -> list[str]:
-    return ["media_not_counted"] if any(True for _ in media_parts(messages)) else []
 
 
 def _prints_null(again: Callable[[Conversation], str], conversation: Conversation, text: str) -> bool:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Sequence
 
 from prefixscope.models.template import Unrenderable
 
 __all__ = ["HashRemap"]
+
+_KINDS = frozenset((int, str))
 
 
 class HashRemap:
@@ -19,25 +23,21 @@ class HashRemap:
     """
 
     def __init__(self) -> None:
-        self._numbers: dict[int | str, int] = {}
+        self._numbers: defaultdict[object, int] = defaultdict()
+        self._numbers.default_factory = self._numbers.__len__  # a new id gets the next number
 
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def tokens(self, hash_ids: Iterable[object]) -> bytes:
+    def tokens(self, hash_ids: Sequence[object]) -> bytes:
         """Little-endian uint32 symbols. Ids are whole numbers or texts; anything else is Unrenderable."""
-        numbers = self._numbers
-        symbols = array("I")
-        for hash_id in hash_ids:
-            if isinstance(hash_id, bool) or not isinstance(hash_id, (int, str)):
-                raise Unrenderable("bad_hash_ids", f"a hash id is neither a whole number nor a text: {hash_id!r:.60}")
-            symbols.append(numbers.setdefault(hash_id, len(numbers)))
-        return _little_endian(symbols)
+        if not _KINDS.issuperset(map(type, hash_ids)):
+            wrong = next(hash_id for hash_id in hash_ids if type(hash_id) not in _KINDS)
+            raise Unrenderable("bad_hash_ids", f"a hash id is neither a whole number nor a text: {wrong!r:.60}")
+        return _little_endian(array("I", map(self._numbers.__getitem__, hash_ids)))
 
 
 def _little_endian(symbols: array[int]) -> bytes:
-    import sys
-
     assert symbols.itemsize == 4
     if sys.byteorder == "big":
         symbols.byteswap()

@@ -17,7 +17,6 @@ from typing import Any
 import xxhash
 
 from prefixscope.errors import OptionError
-from prefixscope.models.images import identity_of_media
 from prefixscope.models.table import ModelEntry
 from prefixscope.records import Identity, Json, LoggedRequest
 
@@ -72,8 +71,12 @@ def identity_of(
     *,
     tokenizer: str | None = None,
     template: str | None = None,
+    media: str | None = None,
 ) -> Identity:
-    """The identity of one request; `tokenizer` and `template` are fingerprints, recorded but not separating."""
+    """The identity of one request; `tokenizer` and `template` are fingerprints, recorded but not separating.
+
+    `media` names the media that keep a request apart, where their place among its tokens is not known.
+    """
     salt = _secret(request.body.get("cache_salt"), rules.salt_key)
     return Identity(
         base_model=entry.base if entry is not None else request.model or "",
@@ -82,7 +85,7 @@ def identity_of(
         template=template,
         position=None if entry is None or not entry.position else _canonical(entry.position),
         salt=salt,
-        extra=_extra(request, rules),
+        extra=_extra(request, rules, media),
     )
 
 
@@ -96,14 +99,13 @@ def _adapter(request: LoggedRequest, entry: ModelEntry | None) -> str | None:
     return f"{mapped}+{logged}"
 
 
-def _extra(request: LoggedRequest, rules: IdentityRules) -> tuple[str, ...]:
+def _extra(request: LoggedRequest, rules: IdentityRules, media: str | None) -> tuple[str, ...]:
     extra: list[str] = []
     extra_key = _secret(request.body.get("extra_key"), rules.salt_key)
     if extra_key is not None:
         extra.append(f"extra_key={extra_key}")
     if rules.namespace_by is not None:
         extra.append(f"{rules.namespace_by}={_field(request, rules.namespace_by)}")
-    media = identity_of_media(request.body.get("messages")) if request.kind == "chat" else None
     if media is not None:
         extra.append(f"media={media}")
     if request.kind == "hashes":

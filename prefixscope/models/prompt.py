@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from prefixscope.models.cache_reading import reads_cache
 from prefixscope.models.chat import RenderedChat, Wire, render_chat
 from prefixscope.models.encode import EncoderDisagreement, ids_to_bytes, without_surrogates
 from prefixscope.models.hash_ids import HashRemap
 from prefixscope.models.identity import IdentityRules, fingerprint, identity_of
+from prefixscope.models.media_prompt import WithMedia, with_media
 from prefixscope.models.outputs import Output, output_of
 from prefixscope.models.parts import parts_of_chat
 from prefixscope.models.repeats import PromptText, Repeats
@@ -81,19 +83,6 @@ class Started:
 def needs_tokenizer(request: LoggedRequest) -> bool:
     """Whether the prompt is text, so that its model must be resolved."""
     return request.kind in ("chat", "text")
-
-
-def reads_cache(body: Mapping[str, Json]) -> bool:
-    """False for requests that may not read the prefix cache: those that want log-probabilities of the prompt.
-
-    vLLM 0.32.0, vllm/sampling_params.py: `prompt_logprobs is not None` (0 counts); `echo` sets it from `top_logprobs`
-    (chat, default 0) or `logprobs` (completions).
-    """
-    if body.get("prompt_logprobs") is not None:
-        return False
-    if not body.get("echo"):
-        return True
-    return "messages" not in body and body.get("logprobs") is None
 
 
 _ModelKey = tuple[str | None, str | None, str | None]
@@ -200,17 +189,21 @@ class PromptMaker:
         if started.prompt.replaced_surrogates:
             notes.append("lone_surrogates_replaced")
         output = output_of(request, _continuation(request, model, text, ids))
+        media = WithMedia(ids) if chat is None else with_media(request, model, started.rendering, ids, text)
+        notes.extend(media.notes)
         identity = identity_of(
-            request, started.entry, self.rules.identity,
-            tokenizer=model.tokenizer_fingerprint, template=None if chat is None else _fingerprint(chat.source),
+            request, started.entry, self.rules.identity, tokenizer=model.tokenizer_fingerprint,
+            template=None if chat is None else _fingerprint(chat.source), media=media.apart,
         )  # fmt: skip
         if len(kept) < len(ids):
             # the text no longer tells which tokens these are
+            if media.notes:
+                raise Unrenderable("bad_body", "truncate_prompt_tokens on a prompt with media")
             return Made(_prompt(request, identity, kept, output), (*notes, "prompt_truncated", *output.notes))
         parts: tuple[Part, ...] = ()
         if with_parts:
             parts = (Part("message", 0, 0, len(text)),) if chat is None else parts_of_chat(chat)
-        return Made(_prompt(request, identity, ids, output, text=text, parts=parts), (*notes, *output.notes))
+        return Made(_prompt(request, identity, media.ids, output, text=text, parts=parts), (*notes, *output.notes))
 
     def _from_symbols(self, request: LoggedRequest, identity: Identity) -> Made:
         body, notes = request.body, []

@@ -76,16 +76,16 @@ class _RememberedJson:
 
     def __init__(self, tojson: Callable[..., str]) -> None:
         self._tojson = tojson
-        self._known: dict[tuple[Any, ...], str] = {}
+        self._known: dict[bytes, str] = {}
         self._room = self.ROOM
 
     def __call__(self, value: Any, *args: Any, **kwargs: Any) -> str:
         try:
             # bytes that depend on the types, values and order inside and on nothing else
-            key = (marshal.dumps(value, 2), args, tuple(kwargs.items()))
-            known = self._known.get(key)
-        except (ValueError, TypeError):  # not plain data
+            key = marshal.dumps((value, args, kwargs), 2)
+        except ValueError:  # not plain data
             return self._tojson(value, *args, **kwargs)
+        known = self._known.get(key)
         if known is None:
             known = self._tojson(value, *args, **kwargs)
             self._room -= len(known)
@@ -109,5 +109,7 @@ def remembering(environment: Environment) -> RememberingSandbox:
     copy.__class__ = RememberingSandbox
     quick = cast(RememberingSandbox, copy)
     quick._safe = {}
-    quick.filters = {**environment.filters, "tojson": _RememberedJson(environment.filters["tojson"])}
+    tojson = environment.filters["tojson"]
+    if not hasattr(tojson, "jinja_pass_arg"):  # jinja2's own is also given its surroundings
+        quick.filters = {**environment.filters, "tojson": _RememberedJson(tojson)}
     return quick

@@ -15,6 +15,7 @@ from typing import Any
 from prefixscope.errors import ModelError
 from prefixscope.models.encode import Encoder, encoder_for
 from prefixscope.models.identity import fingerprint
+from prefixscope.models.media_tokens import Placeholders, without_media
 from prefixscope.models.table import ModelEntry
 from prefixscope.records import Json
 
@@ -59,6 +60,31 @@ class LoadedModel:
         return self.templates.get("default")
 
     @cached_property
+    def config(self) -> Mapping[str, Json] | None:
+        """The model's config.json."""
+        return model_config(self.entry)
+
+    @cached_property
+    def processor(self) -> Mapping[str, Json] | None:
+        """What turns images into patches: preprocessor_config.json, or the newer file that holds it."""
+        own = _model_file(self.entry, "preprocessor_config.json")
+        if own is None:
+            whole = _model_file(self.entry, "processor_config.json") or {}
+            own = whole.get("image_processor") if isinstance(whole.get("image_processor"), dict) else None
+        return own
+
+    @cached_property
+    def placeholders(self) -> Placeholders:
+        """How this model's templates mark media."""
+
+        def token_id(text: str) -> int | None:
+            found = self.tokenizer.convert_tokens_to_ids(text)
+            unknown = getattr(self.tokenizer, "unk_token_id", None)
+            return found if type(found) is int and found != unknown else None
+
+        return Placeholders(self.config, token_id, lambda text: self.encoder.encode(text, False))
+
+    @cached_property
     def continues_alone(self) -> bool:
         """Whether text gives the same ids behind other text as alone (false for tokenizers that mark a beginning)."""
         alone, behind = self.encoder.encode("x", False), self.encoder.encode("\nx", False)
@@ -83,10 +109,8 @@ class LoadedModel:
         return low
 
     def decode(self, ids: bytes) -> str:
-        """The text of ids, special tokens included."""
-        import numpy as np
-
-        listed = np.frombuffer(ids, "<u4").tolist()
+        """The text of ids, special tokens included; a medium is shown as its placeholder."""
+        listed = without_media(ids, self.placeholders.ids_of)
         return str(self.tokenizer.decode(listed, skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
 
@@ -115,25 +139,30 @@ def load_model(entry: ModelEntry, *, fast: bool = True, late: bool = False) -> L
 
 def model_config(entry: ModelEntry) -> Mapping[str, Json] | None:
     """config.json of the model, from its folder or the local cache; None where there is none."""
+    return _model_file(entry, "config.json")
+
+
+def _model_file(entry: ModelEntry, name: str) -> Mapping[str, Json] | None:
+    """One of the JSON files of a model, from its folder or the local cache; None where there is none."""
     if entry.location is None:
         return None
-    path = Path(entry.location) / "config.json"
+    path = Path(entry.location) / name
     if not path.is_file() and not Path(entry.location).is_dir():
         from huggingface_hub import try_to_load_from_cache
         from huggingface_hub.errors import HFValidationError
 
         try:
-            cached = try_to_load_from_cache(entry.location, "config.json", revision=entry.revision)
+            cached = try_to_load_from_cache(entry.location, name, revision=entry.revision)
         except HFValidationError:
             return None
         path = Path(cached) if isinstance(cached, str) else path
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"))
     except OSError:
         return None
     except ValueError as error:
         raise ModelError(f"model {entry.name!r}: {path} is not JSON: {error}") from None
-    return config if isinstance(config, dict) else None
+    return found if isinstance(found, dict) else None
 
 
 def _load_tokenizer(entry: ModelEntry, location: str) -> Any:

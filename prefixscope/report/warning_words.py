@@ -81,10 +81,33 @@ _PROMPTS: Mapping[str, WarningWords] = {
         "requests bring a chat template of their own",
         "it was not used, as engines ignore it unless told to trust it; if yours does, these prompts differ",
     ),
-    "media_not_counted": WarningWords(
+    "media_counted": WarningWords(
         "prompts hold images, audio or video",
-        "their tokens are not known and not counted, so token counts are too low; such requests share only with those "
+        "each stands at its placeholder, and its tokens are counted as the model's processor or the logged usage says",
+    ),
+    "media_counted_together": WarningWords(
+        "prompts hold several images, audio or video whose tokens are known only as a sum",
+        "token counts are right; reuse behind the first of them is a lower bound",
+        "the model's own preprocessor file beside its tokenizer tells the sizes of single images",
+    ),
+    "media_length_unknown": WarningWords(
+        "prompts hold images, audio or video whose number of tokens is not known",
+        "each counts as one token, so token counts are too low and reuse is a lower bound",
+        "log usage, or keep the model's own preprocessor file beside its tokenizer",
+    ),
+    "media_not_counted": WarningWords(
+        "prompts hold images, audio or video, and the template does not tell where they stand",
+        "their tokens are not counted, so token counts are too low; such requests share only with those "
         "of the same media in the same order, so reuse is a lower bound",
+    ),
+    "media_by_url": WarningWords(
+        "images, audio or video are logged by address only",
+        "equal addresses are taken for equal content, and different ones for different content",
+    ),
+    "media_without_content": WarningWords(
+        "the content of images, audio or video is not in the log (redacted or cut off)",
+        "nothing from there on is counted as shared, so reuse is a lower bound",
+        "log a hash of the content as the part's uuid",
     ),
     "null_content_printed": WarningWords(
         "a message without content (null) is printed as the word None by this template",

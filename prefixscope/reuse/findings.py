@@ -20,8 +20,10 @@ def least_shared_tokens(profile: EngineProfile) -> int:
     """The shortest shared prefix of which this engine takes anything.
 
     >>> from prefixscope.engines import EngineOptions, resolve
-    >>> least_shared_tokens(resolve("vllm")), least_shared_tokens(resolve("vllm@0.32", EngineOptions(speculative="eagle")))
-    (16, 32)
+    >>> least_shared_tokens(resolve("vllm"))
+    16
+    >>> least_shared_tokens(resolve("vllm@0.32", EngineOptions(speculative="eagle")))
+    32
     """
     units = profile.match_unit * (1 + profile.drop_units) + profile.lookahead_tokens
     return max(units, profile.minimum_tokens)

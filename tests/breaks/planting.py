@@ -10,9 +10,10 @@ import copy
 import gzip
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,9 @@ SYSTEMS = (
 )
 
 
-def sessions(path: Path, least: int = 2) -> Iterator[Turns]:
-    """The sessions of a log with at least so many turns, turns in order."""
+@cache
+def sessions(path: Path, least: int = 2) -> tuple[Turns, ...]:
+    """The sessions of a log with at least so many turns, turns in order. Never changed in place."""
     found: dict[str, Turns] = {}
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for line in lines:
@@ -41,8 +43,7 @@ def sessions(path: Path, least: int = 2) -> Iterator[Turns]:
             found.setdefault(row["session_id"], []).append(row["request"])
     for turns in found.values():
         turns.sort(key=lambda body: len(body["messages"]))
-        if len(turns) >= least:
-            yield turns
+    return tuple(turns for turns in found.values() if len(turns) >= least)
 
 
 def with_system(turns: Turns, rng: random.Random) -> Turns:
@@ -383,6 +384,35 @@ def multimodal(turns: Turns, rng: random.Random) -> Planted:
     return turns, {first}
 
 
+def retokenized(turns: Turns, rng: random.Random) -> Planted:
+    """Requests of token ids whose answers were generated with other, equally valid ids for the same text."""
+    encode = _encoder("qwen3")
+    rows: Turns = []
+    for number, body in enumerate(turns):
+        text = "".join(f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in body["messages"])
+        row: dict[str, Any] = {"prompt_token_ids": encode(text + "<|im_start|>assistant\n")}
+        if number + 1 < len(turns):
+            answer = turns[number + 1]["messages"][len(body["messages"])]["content"]
+            word = max(answer.split(), key=len)
+            place = answer.index(word) + rng.randrange(1, max(len(word), 2))
+            row["output_token_ids"] = [*encode(answer[:place]), *encode(answer[place:]), 151645]
+        rows.append(row)
+    return rows, {n for n in range(1, len(rows)) if not _same_ids(rows[n - 1], rows[n])}
+
+
+def _same_ids(before: dict[str, Any], now: dict[str, Any]) -> bool:
+    ids = before["prompt_token_ids"] + before["output_token_ids"][:-1]
+    return bool(now["prompt_token_ids"][: len(ids)] == ids)
+
+
+@cache
+def _encoder(name: str) -> Callable[[str], list[int]]:
+    from tokenizers import Tokenizer
+
+    backend = Tokenizer.from_file(str(tokenizer_folder(name) / "tokenizer.json"))
+    return lambda text: list(backend.encode(text, add_special_tokens=False).ids)
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """How one cause is planted: into which log, under which tokenizer and template, read as which server reads."""
@@ -404,7 +434,8 @@ PLANS = (
     Plan("tools_changed", tools_changed), Plan("documents_reordered", documents_reordered),
     Plan("documents_reordered", documents_reordered, CHAT), Plan("history_truncated", history_truncated),
     Plan("history_truncated", history_truncated, CHAT),
-    Plan("tool_arguments_reserialized", tool_arguments, render="transformers"),
+    Plan("tool_arguments_reserialized", tool_arguments, template="chatml-safe", render="plain"),
+    Plan("tool_arguments_reserialized", tool_arguments, template="NousResearch-Hermes-3-Llama-3.1-8B-tool_use"),
     Plan("whitespace", whitespace), Plan("whitespace", whitespace, CHAT),
     Plan("null_content", null_content, template="chatml", render="plain"), Plan("content_format", content_format),
     Plan("content_format", content_format, CHAT), Plan("content_changed", content_changed),
@@ -414,7 +445,7 @@ PLANS = (
     Plan("template_date", next_day, CHAT, "llama3_1", "meta-llama-Llama-3.2-3B-Instruct"),
     Plan("template_kwargs", template_kwargs, CHAT, "gptoss", "openai-gpt-oss-120b"),
     Plan("special_tokens", special_tokens, CHAT, "llama3_1", "meta-llama-Llama-3.1-8B-Instruct"),
-    Plan("multimodal_content", multimodal, CHAT, template="pictures"),
+    Plan("multimodal_content", multimodal, CHAT, template="pictures"), Plan("retokenization", retokenized, CHAT),
 )  # fmt: skip
 
 CHATML = (
@@ -443,6 +474,8 @@ def planted_log(folder: Path, plan: Plan, seed: int, wanted: int, sessions_most:
     with path.open("w", encoding="utf-8") as lines:
         for number, turns in enumerate(chosen[:sessions_most]):
             changed, faulty = plan.planter(turns, rng)
+            if not faulty:
+                changed = turns
             for turn, body in enumerate(changed):
                 name = f"{number}-{turn}"
                 row = {"request_id": name, "session_id": str(number), **body, "model": "m"}

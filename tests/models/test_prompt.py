@@ -168,7 +168,7 @@ class TestText:
     def test_media_is_noted(self, entry: ModelEntry) -> None:
         content = [{"type": "text", "text": "what?"}, {"type": "image_url", "image_url": {"url": "http://x/y.png"}}]
         made = maker(entry, rendering="vllm").make(logged({**ASK, "messages": [{"role": "user", "content": content}]}))
-        assert isinstance(made, Made) and made.notes == ("media_not_counted",)
+        assert isinstance(made, Made) and made.notes == ("media_not_counted", "media_by_url")
 
     @pytest.mark.parametrize("messages", [None, [], {}, ""])
     def test_no_messages(self, entry: ModelEntry, messages: Any) -> None:

@@ -5,11 +5,16 @@ from __future__ import annotations
 from prefixscope.breaks.agreement import ANCHOR
 from prefixscope.breaks.comparison import Comparison
 from prefixscope.breaks.found import Found
+from prefixscope.records import MEDIA_TOKEN
 
 __all__ = ["retokenization"]
 
 _MOST = 64
 _MOST_UNREAD = 8
+
+
+def _is_medium(tokens: bytes, place: int) -> bool:
+    return bool(int.from_bytes(tokens[4 * place : 4 * place + 4], "little") & MEDIA_TOKEN)
 
 
 def retokenization(comparison: Comparison) -> Found | None:
@@ -23,6 +28,8 @@ def retokenization(comparison: Comparison) -> Found | None:
     added, gone = gap.new_end - gap.new_start, gap.old_end - gap.old_start
     if not added or not gone:
         return None
+    if _is_medium(comparison.new.tokens, gap.new_start) and _is_medium(comparison.old.tokens, gap.old_start):
+        return None  # both decode to the same placeholder
     new = comparison.decode(comparison.new, gap.new_start, min(gap.new_end, gap.new_start + _MOST))
     old = comparison.decode(comparison.old, gap.old_start, min(gap.old_end, gap.old_start + _MOST))
     if new is not None and old is not None:
