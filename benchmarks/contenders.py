@@ -1,6 +1,6 @@
 """One measurement in a process of its own: reads a log in one of several ways and prints what it took as JSON.
 
-    python benchmarks/contenders.py naive|ours|counted|empty LOG TOKENIZER [REQUESTS] [WORKERS]
+    python benchmarks/contenders.py naive|ours|counted LOG TOKENIZER [REQUESTS] [WORKERS]
 
 `naive` is json.loads, apply_chat_template and nothing else for each request. `ours` goes from the file to the index
 rows. `counted` is the same with counters, which cost time. Work is told apart from start-up: loading the tokenizer and

@@ -23,7 +23,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-import generate
+import generate  # noqa: E402
 
 SPIN = 20_000_000
 
@@ -71,16 +71,22 @@ def work_us(result: dict[str, Any]) -> float:
     return 1e6 * (result["cpu_s"] - result.get("start_up_cpu_s", 0.0)) / float(result["requests"])
 
 
+def tokens_each(result: dict[str, Any]) -> float:
+    """Mean prompt tokens of a request: the naive way is measured on the first requests only."""
+    return float(result["tokens"]) / float(result["requests"])
+
+
 def one_round(log: str, tokenizer: str, naive_requests: int, two: bool) -> dict[str, float]:
     naive = measured("naive", log, tokenizer, naive_requests)
     alone = measured("ours", log, tokenizer, 0, 1)
     found = {
         "ids compared": check(naive, alone),
+        "requests": alone["requests"],
         "naive us/request": work_us(naive),
         "one us/request": work_us(alone),
-        "ratio": work_us(naive) / naive["tokens"] * naive["requests"] / (work_us(alone) / alone["tokens"] * alone["requests"]),
+        "ratio": work_us(naive) / work_us(alone) * tokens_each(alone) / tokens_each(naive),
         "one requests/s": 1e6 / work_us(alone),
-        "one Mtok/s": alone["tokens"] / alone["requests"] / work_us(alone),
+        "one Mtok/s": tokens_each(alone) / work_us(alone),
         "one MB/s": alone["bytes"] / alone["requests"] / work_us(alone),
         "one start-up s": alone["start_up_cpu_s"],
         "one whole wall s": alone["wall_s"],
@@ -98,10 +104,20 @@ def one_round(log: str, tokenizer: str, naive_requests: int, two: bool) -> dict[
     return found
 
 
+def memory(log: str, folder: str, asked: argparse.Namespace, medians: dict[str, float]) -> dict[str, float]:
+    """Peak memory over that of a log of one request, and what it is allowed to be."""
+    first = f"{folder}/first.jsonl"
+    with open(log, "rb") as file:
+        Path(first).write_bytes(file.readline())
+    nothing = measured("ours", first, asked.tokenizer, 0, 1)["peak_bytes"]
+    allowed = 5 * medians["unique Mtok"] + 450e-6 * medians["requests"] + 300
+    return {"peak over an empty log's MB": medians["one peak MB"] - nothing / 1e6, "allowed MB": allowed}
+
+
 def doubling(folder: str, asked: argparse.Namespace) -> dict[str, float]:
-    """Work counts of a log of a tenth of the size, and how they grow when it doubles."""
+    """Work counts of the log and of its first half."""
     counts = []
-    for requests in (max(asked.requests // 10, 50), 2 * max(asked.requests // 10, 50)):
+    for requests in (asked.requests // 2, asked.requests):
         log = f"{folder}/count{requests}.jsonl"
         with open(log, "wb") as file:
             generate.write(file, requests, asked.tokens, asked.sharing, asked.seed)
@@ -135,6 +151,7 @@ def main() -> None:
             print(f"round {number + 1}: {rounds[-1]['ratio']:.1f} x naive", file=sys.stderr, flush=True)
         medians = {name: statistics.median(found[name] for found in rounds if name in found) for name in rounds[0]}
         spread = sorted(found["ratio"] for found in rounds)
+        medians |= memory(log, folder, asked, medians)
         if not asked.log:
             medians |= doubling(folder, asked)
     for name, value in medians.items():

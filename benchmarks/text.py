@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+# ruff: noqa: SIM905
 _COMMON = (
     "the of and to in is that for it as with on be at by this are or from an was which have not but if you we can all "
     "will one when there would more so no about out up into them then its only some could other than time these also "
@@ -24,7 +25,10 @@ _STEMS = (
 ).split()
 _BEGINNINGS = ("", "", "", "", "re", "un", "pre", "sub", "over", "inter", "mis", "non")
 _ENDINGS = ("", "", "s", "ed", "ing", "er", "ers", "ation", "able", "ly", "ness", "ful", "ment", "al", "ist", "ize")
-_HAN = "的一是在不了有和人这中大为上个国我以要他时来用们生到作地于出就分对成会可主发年动同工也能下过子说产种面而方后多定行学法所"
+_HAN = (
+    "的一是在不了有和人这中大为上个国我以要他时来用们生到作地于出"
+    "就分对成会可主发年动同工也能下过子说产种面而方后多定行学法所"
+)
 _ACCENTED = ("café", "Grüße", "naïve", "señor", "Ærø", "smörgås", "façade", "zażółć", "привет", "заказ", "хлеб")
 _TYPOGRAPHIC = ("→", "✓", "€", "…", "—", "’")
 _EMOJI = ("🙂", "🍞", "👍")

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 __all__ = [
+    "MEDIA_TOKEN",
     "Conversation",
     "Identity",
-    "MEDIA_TOKEN",
     "Json",
     "LoggedRequest",
     "Part",
@@ -59,7 +59,8 @@ class LoggedRequest:
 
     - chat: `messages` (and `tools`, `documents`, `chat_template_kwargs`, ...)
     - text: `prompt`, a string
-    - tokens: `prompt_token_ids`, a list of ints
+    - tokens: `prompt_token_ids`, a list of ints; or `prompt_embeds`, one text that stands for as many tokens as `usage`
+      says
     - hashes: `hash_ids`, one int per `unit` tokens, with `input_length`
     - lengths: only `input_length` is known
 

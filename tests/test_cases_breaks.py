@@ -43,7 +43,11 @@ def test_breaks_of_a_case(number: int, tmp_path: Path) -> None:
         (26, ["first_seen", "adapter", "rewound", "adapter", "rewound"], [None, 0, 1, 2, 0]),
         (27, ["first_seen", "model", "rewound", "rewound"], [None, 0, 0, 1]),
         (34, ["first_seen", "prompt_logprobs", "rewound"], [None, 0, 1]),
-        (36, ["first_seen", "rewound", "first_seen", "first_seen", "first_seen", "rewound"], [None, 0] + [None] * 3 + [1]),
+        (
+            36,
+            ["first_seen", "rewound", "first_seen", "first_seen", "first_seen", "rewound"],
+            [None, 0] + [None] * 3 + [1],
+        ),
         (38, ["first_seen", "append_only", "append_only", "append_only"], [None, 0, 1, 2]),
         (1, ["first_seen", "branched", "branched"], [None, 0, 1]),
     ],
@@ -71,7 +75,8 @@ def test_22_no_break_where_the_server_makes_null_empty(tmp_path: Path) -> None:
 def test_29_parts_joined_by_the_server(tmp_path: Path) -> None:
     found = case(29)
     found["setup"]["chat_template"] = found["setup"]["chat_template"].replace(
-        "{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endif %}",
+        "{% if m.content is string %}{{ m.content }}{% else %}"
+        "{% for p in m.content %}{{ p.text }}{% endfor %}{% endif %}",
         "{{ m.content }}",
     )
     rows = rows_of(tmp_path, found, "vllm")

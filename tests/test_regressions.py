@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from prefixscope.cli.main import main
+from prefixscope.errors import IndexFileError
+from prefixscope.index.store import read_index
 from prefixscope.logs import FORMATS, expand, read_logs
 
 PROMPT = list(range(80))
@@ -114,3 +121,57 @@ def test_what_lies_before_a_fault_in_gzip_data_is_read(tmp_path: Path) -> None:
     path.write_bytes(packed[:middle] + bytes(64) + packed[middle + 64 :])
     reading = read_logs(expand([str(path)], FORMATS))
     assert len(list(reading)) > 1000
+
+
+def run_in_shell(command: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1]), **variables}
+    line = command.replace("prefixscope", f"'{sys.executable}' -m prefixscope", 1)
+    return subprocess.run(line, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="closes a descriptor in a POSIX shell")
+def test_a_closed_standard_input_is_told_in_a_sentence(tmp_path: Path) -> None:
+    ended = run_in_shell("prefixscope analyze - <&-", tmp_path)
+    assert (ended.returncode, ended.stderr) == (1, "prefixscope: -: standard input is closed\n")
+
+
+def test_help_can_be_printed_in_any_encoding(tmp_path: Path) -> None:
+    ended = run_in_shell("prefixscope analyze --help", tmp_path, PYTHONIOENCODING="ascii")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "--block-size" in ended.stdout
+
+
+def damaged(path: Path, place: int) -> str:
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    other = path.with_name("damaged.parquet")
+    other.write_bytes(bytes(data))
+    return str(other)
+
+
+def test_a_changed_head_of_an_index_is_noticed(tmp_path: Path) -> None:
+    log = written(tmp_path / "x.jsonl", [{"model": "m", "prompt_token_ids": PROMPT}] * 3)
+    index = tmp_path / "x.parquet"
+    assert main(["index", log, "--output", str(index), "--quiet"]) == 0
+    data = index.read_bytes()
+    for word in (b"parent_row", b"request_id"):
+        place = data.rindex(word)
+        while place >= 0:
+            with pytest.raises(IndexFileError):
+                read_index(damaged(index, place))
+            place = data.rfind(word, 0, place)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("prompt_tokens", -1), ("namespace", 7), ("pool", -3), ("unit", 0), ("n", 0), ("sequence_tokens", 2**62)],
+)
+def test_an_index_with_impossible_numbers_is_refused(tmp_path: Path, column: str, value: int) -> None:
+    log = written(tmp_path / "x.jsonl", [{"model": "m", "prompt_token_ids": PROMPT}] * 3)
+    index = tmp_path / "x.parquet"
+    assert main(["index", log, "--output", str(index), "--quiet"]) == 0
+    table = parquet.read_table(index)
+    place = table.schema.get_field_index(column)
+    parquet.write_table(table.set_column(place, column, pyarrow.array([value] * len(table))), index)
+    with pytest.raises(IndexFileError, match="does not hold together"):
+        read_index(str(index))

@@ -13,6 +13,7 @@ from prefixscope.api.options import AnalyzeOptions, Progress
 from prefixscope.api.overlap import with_overlap
 from prefixscope.api.profiles import memory_of, profile_of
 from prefixscope.api.reading import lineage_of, selected
+from prefixscope.engines.profile import EngineProfile
 from prefixscope.errors import InputError
 from prefixscope.index.lineage import Int64, Lineage, Mask
 from prefixscope.ingest import Ingested
@@ -85,7 +86,8 @@ def _apply(
 def _report(ingested: Ingested, selection: Selection, applied: Applied, options: AnalyzeOptions) -> AnalyzeReport:
     lineage, counted, accounting = selection.lineage, selection.counted, applied.accounting
     totals = add_totals(tuple(pool.totals for pool in applied.pools), lineage, accounting.cached, counted)
-    measured = _measured(lineage, accounting.expected, counted, options.measured)
+    profiles = {pool.pool: profile for pool, profile in zip(applied.pools, applied.profiles, strict=True)}
+    measured = _measured(lineage, accounting.expected, counted, options.measured, profiles)
     # The way back to text counts rows of the whole log: it is of use only where no row was dropped.
     text = ingested.text if lineage is ingested.lineage and not options.hide_text else None
     return AnalyzeReport(
@@ -106,7 +108,13 @@ def _report(ingested: Ingested, selection: Selection, applied: Applied, options:
     )
 
 
-def _measured(lineage: Lineage, cached: Int64, counted: Mask, scrapes: tuple[str, str] | None) -> Measured | None:
+def _measured(
+    lineage: Lineage,
+    cached: Int64,
+    counted: Mask,
+    scrapes: tuple[str, str] | None,
+    profiles: Mapping[str, EngineProfile],
+) -> Measured | None:
     if scrapes is None:
         return from_log(lineage, cached, counted)
     texts = []
@@ -115,7 +123,7 @@ def _measured(lineage: Lineage, cached: Int64, counted: Mask, scrapes: tuple[str
             texts.append(counters_of(Path(path).read_text(encoding="utf-8")))
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"--measured: can't be read ({error})", file=path) from None
-    return from_counters(texts[0], texts[1], lineage, cached, counted)
+    return from_counters(texts[0], texts[1], lineage, cached, counted, profiles)
 
 
 def _prefixes(lineage: Lineage, counted: Mask, limit: int, text: Any) -> tuple[Prefix, ...]:

@@ -99,9 +99,11 @@ def what_ifs(
 ) -> tuple[WhatIf, ...]:
     """The log read again for every group of causes, without them; the unchanged log is accounted once."""
     before = _cached(ingested.lineage, log, engine)
-    spots = [] if ingested.breaks is None else [
-        example.spot for example in ingested.breaks.examples.values() if example.spot is not None
-    ]
+    spots = (
+        []
+        if ingested.breaks is None
+        else [example.spot for example in ingested.breaks.examples.values() if example.spot is not None]
+    )
     files = expand(log.logs, FORMATS)
     found = []
     for causes in groups:

@@ -10,7 +10,7 @@ import numpy as np
 from prefixscope.api.finite_memory import Walked
 from prefixscope.capacity.curve import HitCurve
 from prefixscope.capacity.distances import reuse_distances
-from prefixscope.capacity.pressure import evictions_by, families_of, working_set
+from prefixscope.capacity.pressure import evictions_by, families_of, working_sets
 from prefixscope.capacity.sizes import Tier
 from prefixscope.capacity.tiers import tiers_of
 from prefixscope.capacity_results import (
@@ -107,10 +107,9 @@ def working_sets_of(walked: Walked) -> tuple[WorkingSetRow, ...]:
         return None if block_bytes is None else blocks * block_bytes
 
     windows = [window for window in WINDOWS_S if window <= span] or [WINDOWS_S[0]]
-    sets = [working_set(pool.lineage, pool.profile, window) for window in windows]
     return tuple(
         WorkingSetRow(one.window_s, one.peak_blocks, one.p95_blocks, size(one.peak_blocks), size(one.p95_blocks))
-        for one in sets
+        for one in working_sets(pool.lineage, pool.profile, windows)
     )
 
 

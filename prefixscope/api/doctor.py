@@ -51,7 +51,8 @@ def _examined(entry: ModelEntry, options: LogOptions) -> Iterator[TemplateExamin
 def _renderer(entry: ModelEntry, model: LoadedModel, template: str, options: LogOptions) -> Render:
     own = replace(entry, name="examined", chat_template=template)
     rules = prompt_rules(
-        IngestOptions(read=ReadOptions(), table=ModelTable({"examined": own}), render=options.render), fast_encoder=False
+        IngestOptions(read=ReadOptions(), table=ModelTable({"examined": own}), render=options.render),
+        fast_encoder=False,
     )
     maker = PromptMaker(rules)
     maker.use(replace(model, entry=own, chosen=template))

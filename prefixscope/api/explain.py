@@ -26,7 +26,7 @@ _DEFAULT_WHAT_IFS = 3
 
 @dataclass(frozen=True, slots=True)
 class ExplainOptions:
-    """What `explain` and `lint` take. `what_if`: causes to remove, one by one; None chooses the costliest, empty none."""
+    """What `explain` and `lint` take. `what_if`: causes to remove, one by one; None: the costliest, empty: none."""
 
     log: LogOptions
     engine: EngineChoice = field(default_factory=EngineChoice)
@@ -64,7 +64,10 @@ def explain(options: ExplainOptions, progress: Progress) -> Explanation:
         fault.first_row: (lineage.file[fault.first_row] or "", int(lineage.line[fault.first_row]))
         for fault in report.faults
     }
-    rows = {**request_rows(selection.lineage, applied.accounting, selection.counted), **break_columns(selection, applied)}
+    rows = {
+        **request_rows(selection.lineage, applied.accounting, selection.counted),
+        **break_columns(selection, applied),
+    }
     if options.request is not None:
         story = story_of(options.request, ingested, selection, rows, hide_text=options.hide_text)
         return Explanation(report, rows, engines, places, story)
@@ -98,7 +101,7 @@ def _what_ifs(
     groups: list[tuple[str, ...]] = [(cause,) for cause in causes]
     if len(causes) > 1:
         groups.append(tuple(causes))
-    notes = ()
+    notes: tuple[str, ...] = ()
     if asked is None and any(fault.cause not in CHANGES for fault in report.faults[:_DEFAULT_WHAT_IFS]):
         notes = ("no_rule_removes",)
     return what_ifs(ingested, groups, options.log, options.engine, progress), notes
@@ -111,5 +114,3 @@ def _costliest(report: BreaksReport) -> tuple[str, ...]:
             lost[fault.cause] = lost.get(fault.cause, 0) + fault.lost_tokens
     ranked = sorted((cause for cause in lost if lost[cause]), key=lambda cause: -lost[cause])
     return tuple(ranked[:_DEFAULT_WHAT_IFS])
-
-

@@ -14,7 +14,7 @@ __all__ = ["applied_to"]
 def applied_to(
     selection: Selection, log: LogOptions, engine: EngineChoice, memory: MemoryOptions, progress: Progress
 ) -> Applied:
-    """Under the first engine. The capacity rung is there where a capacity was given, routing where replicas are logged."""
+    """Under the first engine, with the rung `capacity` where one was given, `routing` where replicas are logged."""
     name = engine.names[0] if engine.names else None
     return apply_engine(
         selection.lineage,

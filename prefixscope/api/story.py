@@ -70,13 +70,10 @@ def _example(lineage: Lineage, row: int, candidate: int, text: Any) -> FaultExam
     first = int(columns.first_different_token[row])
     if candidate == UNKNOWN or first == UNKNOWN or first >= int(lineage.prompt_tokens[row]):
         return None
-    windows: tuple[str | None, ...] = (None, None, None)
+    before = old = new = None
     if text is not None:
-        windows = (
-            text.text_of(row, max(first - _BEFORE, 0), first),
-            text.text_of(candidate, first, first + _BEHIND),
-            text.text_of(row, first, min(first + _BEHIND, int(lineage.prompt_tokens[row]))),
-        )
-    return FaultExample(
-        row, lineage.request_id[row], candidate, lineage.request_id[candidate], first, columns.part[row] or "", *windows
-    )
+        before = text.text_of(row, max(first - _BEFORE, 0), first)
+        old = text.text_of(candidate, first, first + _BEHIND)
+        new = text.text_of(row, first, min(first + _BEHIND, int(lineage.prompt_tokens[row])))
+    part, ids = columns.part[row] or "", lineage.request_id
+    return FaultExample(row, ids[row], candidate, ids[candidate], first, part, before, old, new)

@@ -19,6 +19,7 @@ ANCHOR = 12
 """So many tokens must agree before two places count as the same place."""
 _NEAR, _FAR, _FAR_STEP = 72, 40, 24
 _MOST_GAPS = 24
+_SHORT = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,8 @@ def moved_agreement(new: bytes, old: bytes, start: int) -> int:
     a, b = np.frombuffer(new, "<u4")[start:], np.frombuffer(old, "<u4")[start:]
     if len(a) < ANCHOR or len(b) < ANCHOR:
         return 0
+    if len(a) + len(b) <= _SHORT:
+        return _moved_in_short(a.tobytes(), b.tobytes())
     hits = np.flatnonzero(np.isin(_rolled(a), np.unique(_rolled(b))))
     covered = np.zeros(len(a) + 1, np.int64)
     np.add.at(covered, hits, 1)
@@ -145,10 +148,26 @@ def moved_agreement(new: bytes, old: bytes, start: int) -> int:
     return int(np.count_nonzero(np.cumsum(covered[:-1])))
 
 
+def _moved_in_short(new: bytes, old: bytes) -> int:
+    """The same without arrays, which cost more than short stretches do."""
+    size = 4 * ANCHOR
+    held = {old[place : place + size] for place in range(0, len(old) - size + 1, 4)}
+    covered = until = 0
+    for place in range(0, len(new) - size + 1, 4):
+        if new[place : place + size] in held:
+            covered += place + size - max(place, until)
+            until = place + size
+    return covered // 4
+
+
 def _rolled(values: np.ndarray) -> np.ndarray:
     """A hash of every stretch of ANCHOR tokens."""
     hashed = np.zeros(len(values) - ANCHOR + 1, np.uint64)
     with np.errstate(over="ignore"):
         for place in range(ANCHOR):
-            hashed = hashed * np.uint64(0x9E3779B97F4A7C15) + values[place : place + len(hashed)].astype(np.uint64) + np.uint64(1)
+            hashed = (
+                hashed * np.uint64(0x9E3779B97F4A7C15)
+                + values[place : place + len(hashed)].astype(np.uint64)
+                + np.uint64(1)
+            )
     return hashed

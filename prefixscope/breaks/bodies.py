@@ -82,7 +82,8 @@ class BodyStore:
 
     >>> from prefixscope.records import Source
     >>> store = BodyStore()
-    >>> request = LoggedRequest(Source("log", 1), "chat", {"messages": [{"role": "user", "content": "hi"}], "user": "x"})
+    >>> body = {"messages": [{"role": "user", "content": "hi"}], "user": "x"}
+    >>> request = LoggedRequest(Source("log", 1), "chat", body)
     >>> store.add(request), store.body(0).tools, store.value(store.body(0).messages[0])
     (0, -1, {'role': 'user', 'content': 'hi'})
     """

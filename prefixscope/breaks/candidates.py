@@ -12,6 +12,7 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import xxhash
@@ -129,7 +130,7 @@ class Candidates:
         """Rows that hold two of the first turns of this one one after the other, or ended with one of them: the same
         conversation, cut or changed."""
         pieces = [piece for piece in self._head(keys.node) if not self._is_system(piece)]
-        for one, two in zip(pieces, pieces[1:], strict=False):
+        for one, two in pairwise(pieces):
             for row in (self._pairs.get((keys.namespace, one, two)), self._last.get((keys.namespace, one))):
                 if row is not None:
                     yield row

@@ -145,7 +145,9 @@ class Comparison:
         if new is None or old is None:
             return None
         if new_at != old_at:  # the common text in front may be cut at other places
-            left = _common_left(self.decode(self.new, new_at - _LEFT, new_at), self.decode(self.old, old_at - _LEFT, old_at))
+            left = _common_left(
+                self.decode(self.new, new_at - _LEFT, new_at), self.decode(self.old, old_at - _LEFT, old_at)
+            )
             new, old = new[left[0] :], old[left[1] :]
         return Window(new, old, common_chars(new, old))
 
@@ -161,9 +163,7 @@ class Comparison:
 
     def rendered_as(self, options: bool = False, time: bool = False) -> str | None:
         """The new prompt as text with the old one's template options or time."""
-        return self._texts.rendered_as(
-            self.new.row, self.old.row if options else None, self.old.row if time else None
-        )
+        return self._texts.rendered_as(self.new.row, self.old.row if options else None, self.old.row if time else None)
 
     def rendered_with(self, messages: Sequence[Json]) -> str | None:
         """The new prompt as text with other messages."""
@@ -232,7 +232,7 @@ class Comparison:
 
     @cached_property
     def place(self) -> Place:
-        """The part of the new prompt that holds the first differing character; `output` where the old one's answer is."""
+        """The part of the new prompt with the first differing character; `output` where the old one's answer is."""
         if self.first >= self.old.prompt_tokens:
             return Place("output", None if self.bodies is None else len(self.bodies[1].messages))
         if self.new.kind != "chat":
@@ -320,5 +320,3 @@ def _text_stands_in(window: Window, new: str, old: str) -> bool:
         return False
     ours, theirs = new[same : same + 8], old[same : same + 8]
     return window.new_behind.startswith(ours) and window.old_behind.startswith(theirs) and bool(ours or theirs)
-
-

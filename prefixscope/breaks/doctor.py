@@ -100,7 +100,10 @@ def _found(name: str, verdict: str, pair: _Pair, says: str) -> TemplateProbe:
 def _date(render: Render) -> Iterator[TemplateProbe]:
     body = _body(SYSTEM, FIRST)
     now = render(body, _NOON)
-    for later, says in ((_NOON + _MINUTE, "prints the time: every minute"), (_NOON + _DAY, "prints the date: every day")):
+    for later, says in (
+        (_NOON + _MINUTE, "prints the time: every minute"),
+        (_NOON + _DAY, "prints the date: every day"),
+    ):
         pair = _Pair(now, render(body, later))
         if pair.before != pair.after:
             yield _found("date", "breaks", pair, f"{says} everything behind it is computed again")
@@ -108,7 +111,9 @@ def _date(render: Render) -> Iterator[TemplateProbe]:
     without = _body(FIRST)
     pair = _Pair(render(without, _NOON), render(without, _NOON + _DAY))
     if pair.before != pair.after:
-        yield _found("date", "breaks", pair, "prints the date where no system prompt is sent: every day all is computed again")
+        yield _found(
+            "date", "breaks", pair, "prints the date where no system prompt is sent: every day all is computed again"
+        )
         return
     yield TemplateProbe("date", "keeps", "prints no date")
 
@@ -120,7 +125,12 @@ def _moved(name: str, what: str, word: str, tools: bool) -> Callable[[Render], I
         if word not in before:
             yield TemplateProbe(name, "keeps", f"does not print {what}")
         elif after.find(word) > after.find(FIRST["content"]) >= 0 and before.find(word) < before.find(FIRST["content"]):
-            yield _found(name, "breaks", _Pair(before, after), f"moves {what} behind older turns: every turn all is computed again")
+            yield _found(
+                name,
+                "breaks",
+                _Pair(before, after),
+                f"moves {what} behind older turns: every turn all is computed again",
+            )
         elif after.count(word) < before.count(word):
             yield _found(name, "breaks", _Pair(before, after), f"prints {what} only in the first turn")
         else:
@@ -135,9 +145,7 @@ def _next_turn(render: Render) -> Iterator[TemplateProbe]:
 
 
 def _tool_step(render: Render) -> Iterator[TemplateProbe]:
-    pair = _Pair(
-        render(_body(FIRST, tools=True), _NOON), render(_body(FIRST, CALL, RESULT, tools=True), _NOON)
-    )
+    pair = _Pair(render(_body(FIRST, tools=True), _NOON), render(_body(FIRST, CALL, RESULT, tools=True), _NOON))
     yield _prefix_probe("tool step", pair, render, _body(FIRST, tools=True))
 
 
@@ -178,14 +186,18 @@ def _trimming(render: Render) -> Iterator[TemplateProbe]:
         if f"  {content} \n" not in pair.after and content in pair.after:
             what = "trims" if pair.before == pair.after else "changes white space around"
             note = ": an answer that ends in white space is sent back without it" if role == "assistant" else ""
-            yield TemplateProbe(f"trimming ({role})", "tail" if role == "assistant" else "note", f"{what} {role} texts{note}")
+            yield TemplateProbe(
+                f"trimming ({role})", "tail" if role == "assistant" else "note", f"{what} {role} texts{note}"
+            )
         else:
             yield TemplateProbe(f"trimming ({role})", "keeps", f"leaves {role} texts as they are")
 
 
 def _null(render: Render) -> Iterator[TemplateProbe]:
     called = {**CALL, "content": None}
-    pair = _Pair(render(_body(FIRST, CALL, RESULT, tools=True), _NOON), render(_body(FIRST, called, RESULT, tools=True), _NOON))
+    pair = _Pair(
+        render(_body(FIRST, CALL, RESULT, tools=True), _NOON), render(_body(FIRST, called, RESULT, tools=True), _NOON)
+    )
     if pair.before != pair.after:
         yield _found("null content", "breaks", pair, "null content gives another prompt than an empty one")
     else:

@@ -128,4 +128,6 @@ def _summed(by: str, names: Sequence[str | None], rows: Iterable[int], again: In
         recomputed[names[row]] += int(again[row])
     if len(requests) < 2:
         return []
-    return [Isolation(by, name, requests[name], prompt[name], tokens) for name, tokens in recomputed.most_common() if tokens]
+    return [
+        Isolation(by, name, requests[name], prompt[name], tokens) for name, tokens in recomputed.most_common() if tokens
+    ]

@@ -172,11 +172,11 @@ class _Run:
         """rewound or append_only against one earlier row, by lengths alone."""
         if same_session_as is not None:
             sessions = self.sessions
-            if sessions[other] == UNKNOWN or sessions[other] != sessions[row]:
-                if self.shared[row] < self.prompt[row]:
-                    return None
+            same = sessions[other] != UNKNOWN and sessions[other] == sessions[row]
+            if not same and self.shared[row] < self.prompt[row]:
+                return None
         first = min(self._first(row, other), self.prompt[row])
-        known = len(self._tokens(other)) // 4
+        known = self.built.tree.depth[self.built.ends[other].leaf]
         kept = by_length(first, self.prompt[row], self.prompt[other], known)
         if kept is None:
             return None
@@ -199,7 +199,7 @@ class _Run:
     def _first(self, row: int, other: int) -> int:
         """Tokens two rows share from the beginning, also of different namespaces."""
         if self.parents[row] == other:
-            return self.shared[row]
+            return int(self.shared[row])
         if self.namespaces[row] == self.namespaces[other]:
             ends = self.built.ends
             return self.built.tree.common_prefix(ends[row].leaf, ends[other].leaf)
@@ -371,9 +371,7 @@ def _example(row: int, other: int, comparison: Comparison, found: Found, agreed:
     old = comparison.decode(comparison.old, first, first + 12)
     new = comparison.decode(comparison.new, first, min(first + 12, comparison.new.prompt_tokens))
     spot = None if found.context is None else Spot(found.cause, _spot_part(comparison, found.place), found.context)
-    return BreakExample(
-        row, other, first, str(found.place), left, old, new, found.detail, agreed, found.cause, spot
-    )
+    return BreakExample(row, other, first, str(found.place), left, old, new, found.detail, agreed, found.cause, spot)
 
 
 def _spot_part(comparison: Comparison, place: Place) -> str:

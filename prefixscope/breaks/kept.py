@@ -12,7 +12,15 @@ from prefixscope.breaks.forms import canonical, content_text, same_but_order, se
 from prefixscope.breaks.spaces import space_only
 from prefixscope.breaks.volatile import common_chars, volatile_walk
 
-__all__ = ["by_length", "is_branch", "may_be_moved", "reordered_text", "same_application", "same_turn_in_another_form", "went_on"]
+__all__ = [
+    "by_length",
+    "is_branch",
+    "may_be_moved",
+    "reordered_text",
+    "same_application",
+    "same_turn_in_another_form",
+    "went_on",
+]
 
 _OUTSIDE = ("user", "tool", "function", "ipython", "observation")
 LONG_TURN = 200
@@ -128,7 +136,7 @@ def may_be_moved(comparison: Comparison) -> bool:
         return False
     gap = gaps[0]
     sizes = gap.new_end - gap.new_start, gap.old_end - gap.old_start
-    return not (0 < min(sizes) and max(sizes) <= _EXCHANGED <= gap.agrees)
+    return not (min(sizes) > 0 and max(sizes) <= _EXCHANGED <= gap.agrees)
 
 
 def reordered_text(new: str, old: str) -> bool:

@@ -21,7 +21,9 @@ def first_other_medium(comparison: Comparison) -> int | None:
         return None
     new, old = changed
     ours, theirs = media_of(new), media_of(old)
-    number = next((n for n, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs)))
+    number = next(
+        (n for n, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs))
+    )
     if number == len(ours) == len(theirs) or number >= len(ours):
         return None
     messages = [comparison.message(piece) for piece in comparison.bodies[0].messages]

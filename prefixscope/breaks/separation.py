@@ -108,7 +108,9 @@ def _stamped(built: BuiltLineage, roots: Sequence[tuple[str, ...]]) -> tuple[Int
     ends: list[Ends] = []
     for row, root in enumerate(roots):
         tokens = built.tree.tokens_of(built.ends[row].leaf)
-        ends.append(tree.insert(root, tokens, min(len(tokens) // 4, int(-(-lineage.prompt_tokens[row] // lineage.unit[row])))))
+        ends.append(
+            tree.insert(root, tokens, min(len(tokens) // 4, int(-(-lineage.prompt_tokens[row] // lineage.unit[row]))))
+        )
     stamps = tree.stamp(ends)
     shared = np.minimum(stamps.shared_tokens * lineage.unit, lineage.sequence_tokens)
     # what a row shares in its own namespace is exact; a hash row's last, partly filled symbol is not counted here

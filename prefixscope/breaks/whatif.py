@@ -131,8 +131,9 @@ def _sorted_passages(message: Mapping[str, Json]) -> Mapping[str, Json]:
     labels, texts = pieces[::2], pieces[1::2]
     if len(labels) < 2:
         return message
-    # what follows the last passage behind an empty line is no passage any more
-    last, gap, rest = texts[-1].partition("\n\n")
+    # what follows the last passage is no passage: behind its line where all are lines, else behind an empty line
+    lines = not any("\n" in text.strip() for text in texts[:-1]) and bool(texts[-1].partition("\n")[0].strip())
+    last, gap, rest = texts[-1].partition("\n" if lines else "\n\n")
     bodies = sorted(text.strip() for text in (*texts[:-1], last))
     joined = "\n".join(f"{label} {body}" for label, body in zip(sorted(labels), bodies, strict=True))
     return {**message, "content": f"{head}{joined}{gap}{rest}"}
@@ -180,7 +181,9 @@ def _plain_spaces(message: Mapping[str, Json]) -> Mapping[str, Json]:
     if not isinstance(content, list):
         return message
     parts = [
-        {**part, "text": _one_blank(part["text"])} if isinstance(part, dict) and isinstance(part.get("text"), str) else part
+        {**part, "text": _one_blank(part["text"])}
+        if isinstance(part, dict) and isinstance(part.get("text"), str)
+        else part
         for part in content
     ]
     return {**message, "content": parts}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from prefixscope.engines.profile import EngineProfile
 from prefixscope.errors import OptionError
 from prefixscope.index.lineage import NO_TIME, Int64, Lineage
 
-__all__ = ["Eviction", "WorkingSet", "evictions_by", "families_of", "working_set"]
+__all__ = ["Eviction", "WorkingSet", "evictions_by", "families_of", "working_set", "working_sets"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +31,20 @@ class WorkingSet:
 
 
 def working_set(lineage: Lineage, profile: EngineProfile, window_s: float, *, per_replica: bool = True) -> WorkingSet:
-    """From the same walk: a request owns its blocks until another uses them or the window has passed."""
-    if not window_s > 0:
-        raise OptionError(f"a window of {window_s} s: must be more than 0")
+    """The working set of one window; OptionError where it is not more than 0 seconds."""
+    return working_sets(lineage, profile, [window_s], per_replica=per_replica)[0]
+
+
+def working_sets(
+    lineage: Lineage, profile: EngineProfile, windows_s: Sequence[float], *, per_replica: bool = True
+) -> tuple[WorkingSet, ...]:
+    """From one walk for all windows: a request owns its blocks until another uses them or the window has passed."""
+    for window_s in windows_s:
+        if not window_s > 0:
+            raise OptionError(f"a window of {window_s} s: must be more than 0")
     rows = np.flatnonzero(lineage.time_ns != NO_TIME)
     if not len(rows):
-        return WorkingSet(window_s, rows, rows.copy(), 0, 0)
+        return tuple(WorkingSet(window_s, rows, rows.copy(), 0, 0) for window_s in windows_s)
     block = profile.block_size
     plain = replace(profile, match_unit=block, drop_units=0, rule=_all_shared, grouping=None, lookahead_tokens=0,
                     partial_reuse=False)  # fmt: skip
@@ -43,12 +52,16 @@ def working_set(lineage: Lineage, profile: EngineProfile, window_s: float, *, pe
     (found,) = reuse_distances(
         replace(timed, reads_cache=np.ones(len(timed), np.bool_)), [plain], "lru", per_replica=per_replica
     )
-    time, window = timed.time_ns, round(window_s * 1e9)
     kept = timed.sequence_tokens if profile.stores_output else timed.prompt_tokens
-    # A row brings its blocks, less those taken from owners still inside the window; on leaving it takes away what it
-    # brought, less what others took from it before.
+    return tuple(_within(window_s, rows, timed.time_ns, kept // block, found) for window_s in windows_s)
+
+
+def _within(window_s: float, rows: Int64, time: Int64, blocks: Int64, found: ReuseDistances) -> WorkingSet:
+    """A row brings its blocks, less those taken from owners still inside the window; on leaving it takes away what it
+    brought, less what others took from it before."""
+    window = round(window_s * 1e9)
     inside = time[found.row] - time[found.owner] <= window
-    brings, takes_away = kept // block, kept // block
+    brings, takes_away = blocks.copy(), blocks.copy()
     np.subtract.at(brings, found.row[inside], found.count[inside])
     np.subtract.at(takes_away, found.owner[inside], found.count[inside])
     left = np.searchsorted(time, time - window, side="left")

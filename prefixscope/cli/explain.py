@@ -66,5 +66,7 @@ def explain(
         outputs.write_rows(found.rows)
     look = look_of(sys.stdout)
     assumed = tuple(dict.fromkeys(map(assumed_line, found.engines)))
-    report = request_story(found.story, look) if found.story is not None else explain_report(found.report, assumed, look)
+    report = (
+        request_story(found.story, look) if found.story is not None else explain_report(found.report, assumed, look)
+    )
     outputs.tell(report, warnings=found.report.input.warnings, quiet=quiet)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import signal
 import sys
@@ -83,6 +84,7 @@ class _Terminated(BaseException):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and gives its exit code; `arguments` default to those of the process."""
+    _print_in_any_encoding()
     try:
         with _asked_to_end():
             code = _run(list(sys.argv[1:] if arguments is None else arguments))
@@ -115,6 +117,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if message is None:
             raise
         return _fail(message, 2)
+
+
+def _print_in_any_encoding() -> None:
+    """Help texts hold characters beyond ASCII: a stream that can't carry one shows its escape."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _run(arguments: list[str]) -> int:

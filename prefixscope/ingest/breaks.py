@@ -37,7 +37,9 @@ class BreakSearch:
         self._finder.note(kind, template, pieces)
         self._times.append(NO_TIME if time_ns is None else time_ns)
 
-    def find(self, built: BuiltLineage, model_of: Callable[[str | None], Any], progress: Callable[[int], None]) -> Breaks:
+    def find(
+        self, built: BuiltLineage, model_of: Callable[[str | None], Any], progress: Callable[[int], None]
+    ) -> Breaks:
         """The breaks of all rows; `model_of` gives the loaded model of a logged name."""
         texts = _RowTexts(self._maker, self._finder.store, built, self._times, model_of)
         return self._finder.find(built, texts, progress)

@@ -198,9 +198,15 @@ def _variants(body: Mapping[str, Json]) -> Iterator[_Variant]:
             raise _BadPromptError("redacted_prompt")
         yield _Variant("chat", body, 3)
         return
+    embedded = body.get("prompt_embeds")
+    for payload in embedded if isinstance(embedded, list) else [embedded]:
+        if isinstance(payload, str) and payload:
+            yield _Variant("tokens", {**body, "prompt_embeds": payload}, 3)
     prompt = body.get("prompt")
     if prompt is None or prompt == "" or prompt == []:
-        raise _BadPromptError("no_prompt")
+        if not embedded:
+            raise _BadPromptError("no_prompt")
+        return
     if isinstance(prompt, str):
         if prompt in _REDACTED:
             raise _BadPromptError("redacted_prompt")
@@ -241,7 +247,7 @@ def _records(row: Row, call: LoggedRequest, variants: list[_Variant], answer: An
     records: list[LoggedRequest] = []
     for place, variant in enumerate(variants):
         name = "prompt_token_ids" if variant.kind == "tokens" else "prompt"
-        if variant.kind != "chat" and not variant.body[name]:
+        if variant.kind != "chat" and not (variant.body.get(name) or variant.body.get("prompt_embeds")):
             row.skip("no_prompt")
             continue
         choice = place * call.n

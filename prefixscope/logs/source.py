@@ -86,6 +86,8 @@ def is_index(path: str) -> bool:
 def raw_chunks(path: str) -> Iterator[bytes]:
     """The bytes of a file as they lie on disk. Raises InputError with one sentence when it can't be read."""
     if path == STDIN:
+        if sys.stdin is None:
+            raise InputError("standard input is closed", file=path)
         yield from _read_all(sys.stdin.buffer, path)
         return
     if os.path.isdir(path):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prefixscope.models.media import media_items, together
+import xxhash
+
+from prefixscope.models.media import MediaItem, media_items, together
 from prefixscope.models.media_sizes import image_tokens
 from prefixscope.models.media_tokens import expand
-from prefixscope.models.template import Rendering
+from prefixscope.models.template import Rendering, Unrenderable
 from prefixscope.models.tokenizer import LoadedModel
 from prefixscope.records import LoggedRequest
 
-__all__ = ["WithMedia", "with_media"]
+__all__ = ["WithMedia", "embedded_prompt", "with_media"]
 
 _TOLD = {
     "model": "media_counted",
@@ -52,3 +54,17 @@ def with_media(request: LoggedRequest, model: LoadedModel, rendering: Rendering,
     usage = request.usage if request.prompts_in_call == 1 else None
     expansion = expand(ids, places, items, computed, None if usage is None else usage.prompt_tokens)
     return WithMedia(expansion.ids, None, (_TOLD[expansion.known], *notes))
+
+
+def embedded_prompt(request: LoggedRequest) -> bytes:
+    """A prompt given as embeddings, as tokens made of the whole of them: only an equal one shares with it.
+
+    vLLM keys each block by its own stretch of the tensor, so two that begin alike share there: a lower bound. Raises
+    Unrenderable where the log does not say how many tokens it is.
+    """
+    length = None if request.usage is None else request.usage.prompt_tokens
+    if not length:
+        raise Unrenderable("embeddings_without_length", "no usage tells the length of a prompt given as embeddings")
+    payload = str(request.body["prompt_embeds"]).encode("utf-8", "surrogatepass")
+    item = MediaItem("other", xxhash.xxh3_128_hexdigest(payload), "content")
+    return expand(b"", [(0, 0)], [item], [length], None).ids

@@ -171,7 +171,8 @@ def _tokens_of(item: MediaItem, length: int) -> bytes:
 
 def first_by_url(ids: bytes) -> int | None:
     """The first token of a medium that is known by its address only; None where there is none."""
-    found = np.flatnonzero(np.frombuffer(ids, "<u4") & np.uint32(MEDIA_TOKEN | _BY_URL) == np.uint32(MEDIA_TOKEN | _BY_URL))
+    marks = np.uint32(MEDIA_TOKEN | _BY_URL)
+    found = np.flatnonzero(np.frombuffer(ids, "<u4") & marks == marks)
     return int(found[0]) if len(found) else None
 
 

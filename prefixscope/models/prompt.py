@@ -8,10 +8,11 @@ from functools import lru_cache
 
 from prefixscope.models.cache_reading import reads_cache
 from prefixscope.models.chat import RenderedChat, Wire, render_chat
-from prefixscope.models.encode import EncoderDisagreement, ids_to_bytes, without_surrogates
+from prefixscope.models.encode import EncoderDisagreement, without_surrogates
 from prefixscope.models.hash_ids import HashRemap
 from prefixscope.models.identity import IdentityRules, fingerprint, identity_of
-from prefixscope.models.media_prompt import WithMedia, with_media
+from prefixscope.models.logged_ids import length_of, token_ids_of
+from prefixscope.models.media_prompt import WithMedia, embedded_prompt, with_media
 from prefixscope.models.outputs import Output, output_of
 from prefixscope.models.parts import parts_of_chat
 from prefixscope.models.repeats import PromptText, Repeats
@@ -23,7 +24,6 @@ from prefixscope.records import Identity, Json, LoggedRequest, Part, Prompt, Sou
 
 __all__ = ["Made", "PromptMaker", "PromptRules", "Started", "needs_tokenizer", "reads_cache"]
 
-_UINT32_END = 1 << 32
 _fingerprint = lru_cache(maxsize=64)(fingerprint)
 
 
@@ -209,9 +209,11 @@ class PromptMaker:
         body, notes = request.body, []
         output = output_of(request, None)
         if request.kind == "tokens":
-            ids = _token_ids(body.get("prompt_token_ids"))
-            return Made(_prompt(request, identity, ids, output), output.notes)
-        length = _length(body.get("input_length"))
+            embedded = body.get("prompt_embeds") if body.get("prompt_token_ids") is None else None
+            ids = token_ids_of(body.get("prompt_token_ids")) if embedded is None else embedded_prompt(request)
+            given = () if embedded is None else ("media_embeddings",)
+            return Made(_prompt(request, identity, ids, output), (*given, *output.notes))
+        length = length_of(body.get("input_length"))
         symbols = b""
         if request.kind == "hashes":
             hash_ids = body.get("hash_ids")
@@ -282,25 +284,3 @@ def _continuation(
         return model.encoder.encode(answer, False)
 
     return ids_of
-
-
-def _token_ids(value: Json) -> bytes:
-    if not isinstance(value, (list, tuple)):
-        raise Unrenderable("bad_token_ids", "prompt_token_ids is not a list")
-    if not value:
-        raise Unrenderable("no_prompt", "the prompt is empty")
-    if set(map(type, value)) != {int}:
-        odd = next(one for one in value if type(one) is not int)
-        raise Unrenderable("bad_token_ids", f"a token id is not a whole number: {odd!r:.60}")
-    if min(value) < 0 or max(value) >= _UINT32_END:
-        odd = next(one for one in value if not 0 <= one < _UINT32_END)
-        raise Unrenderable("bad_token_ids", f"a token id does not fit in 32 bits: {odd}")
-    return ids_to_bytes(list(value))
-
-
-def _length(value: Json) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise Unrenderable("bad_hash_ids", f"input_length is not a number of tokens: {value!r:.60}")
-    return value

@@ -26,8 +26,9 @@ RenderLimits = float
 """CPU seconds one template run may take."""
 
 UnrenderableReason = Literal[
-    "no_prompt", "no_model", "no_template", "refused", "bad_token_ids", "bad_hash_ids", "bad_body"
-]
+    "no_prompt", "no_model", "no_template", "refused", "bad_token_ids", "bad_hash_ids", "bad_body",
+    "embeddings_without_length",
+]  # fmt: skip
 DEFAULT_LIMIT: RenderLimits = 10.0
 
 # arguments of apply_chat_template that are not template variables; the two first make vLLM refuse the request

@@ -36,11 +36,11 @@ def check_prompt(ours: Sequence[int], theirs: Sequence[int]) -> PromptCheck:
     return PromptCheck(False, at, ours[at] if at < len(ours) else None, theirs[at] if at < len(theirs) else None)
 
 
-def row_of(call: CallRecord, predicted: int | None, unit: int) -> RequestRow:
-    """One request's verdict. A request that failed, or whose numbers are not both known, is unknown."""
+def row_of(call: CallRecord, predicted: int | None, unit: int, why_unknown: str = "not predicted") -> RequestRow:
+    """One request's verdict. One that failed, or whose numbers are not both known, is unknown."""
     outcome = call.outcome
     measured = outcome.reading.cached_tokens
-    verdict, why = _verdict(call, predicted, measured, unit)
+    verdict, why = _verdict(call, predicted, measured, unit, why_unknown)
     first = outcome.first_token_s
     return RequestRow(
         phase=call.phase,
@@ -60,13 +60,15 @@ def row_of(call: CallRecord, predicted: int | None, unit: int) -> RequestRow:
     )
 
 
-def _verdict(call: CallRecord, predicted: int | None, measured: int | None, unit: int) -> tuple[Verdict, str]:
+def _verdict(
+    call: CallRecord, predicted: int | None, measured: int | None, unit: int, why_unknown: str
+) -> tuple[Verdict, str]:
     if call.outcome.state != "done":
         return "unknown", f"the call failed: {call.outcome.error}"
     if measured is None:
         return "unknown", "the endpoint does not tell cached tokens"
     if predicted is None:
-        return "unknown", "an earlier call failed halfway: what the endpoint stored of it is not known"
+        return "unknown", why_unknown
     if call.prompt_check is not None and not call.prompt_check.equal:
         return "wrong", f"the endpoint rendered another prompt: token {call.prompt_check.position} differs"
     if predicted == measured:

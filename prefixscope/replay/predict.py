@@ -1,7 +1,8 @@
 """What the endpoint should have read from its cache: predictions for exactly what was sent since the last cold start.
 
 The rows become a lineage of their own (prefix tree, then stamps in the order of admission). An unlimited cache is the
-engine profile's rule over it, a limited one the pool simulator. A request that failed halfway may have been stored or
+engine profile's rule over it (for what is in flight together, as far as it is visible), a limited one the pool
+simulator. A request that failed halfway may have been stored or
 not: both are simulated, and where that matters for a row its prediction is None.
 """
 
@@ -13,11 +14,12 @@ from typing import Literal
 
 import numpy as np
 
-from prefixscope.capacity.pool import simulate_pool
+from prefixscope.capacity.pool import EVICTIONS, simulate_pool
 from prefixscope.engines.profile import EngineProfile
 from prefixscope.index.lineage import NO_TIME, Int64, Lineage
 from prefixscope.index.tree import PrefixTree
 from prefixscope.replay.item import SentRow
+from prefixscope.reuse.in_flight import in_flight
 
 __all__ = ["Order", "Prediction", "admission_order", "lineage_of", "predict"]
 
@@ -32,6 +34,7 @@ class Prediction:
     cached_tokens: tuple[int | None, ...]
     cache: str
     order: Order
+    why_unknown: str = "an earlier call failed halfway: what the endpoint stored of it is not known"
 
 
 def admission_order(rows: Sequence[SentRow], order: Order) -> list[int]:
@@ -91,6 +94,9 @@ def predict(
         return Prediction((), "infinite", order)
     limited = usable_blocks is not None and _blocks_wanted(rows, profile) > usable_blocks
     cache = f"{usable_blocks} blocks" if limited else "infinite"
+    if limited and profile.eviction not in EVICTIONS:
+        why = f"what {profile.name} forgets when its memory is full is not simulated"
+        return Prediction((None,) * len(rows), cache, order, why)
     most = _one_world(rows, profile, usable_blocks if limited else None, order, assume_stored=True)
     if all(row.stored is not None for row in rows):
         return Prediction(tuple(most), cache, order)
@@ -118,9 +124,10 @@ def _one_world(
 
 
 def _cached(lineage: Lineage, profile: EngineProfile, blocks: int | None, order: Order) -> Int64:
-    overlap = order != "serial"
-    if blocks is None and (not overlap or profile.visible == "scheduled"):
+    if blocks is not None:
+        return simulate_pool(lineage, profile, blocks, overlap=order != "serial").cached_tokens
+    if order == "serial":
         return profile.rule(lineage, profile)
-    if blocks is None:
-        blocks = int((-(-lineage.sequence_tokens // profile.block_size)).sum())
-    return simulate_pool(lineage, profile, blocks, overlap=overlap).cached_tokens
+    found = in_flight(lineage, profile)
+    assert found is not None, "every row was sent and ended at a known time"
+    return found.cached_tokens

@@ -60,6 +60,7 @@ class PhaseRecord:
     predicted: tuple[int | None, ...]
     cache: str
     order: str
+    why_unknown: str
     loop_lag_s: float
     duration_s: float
     counter_prompt_tokens: int | None
@@ -104,7 +105,8 @@ class RunFile:
     def begin(self, phases: Iterable[str]) -> None:
         """Forgets the calls of phases that start again; in the file, a mark says so."""
         for phase in phases:
-            if self.calls.pop(phase, None) or self.phases.pop(phase, None):
+            calls, record = self.calls.pop(phase, None), self.phases.pop(phase, None)
+            if calls is not None or record is not None:
                 self._write({"begin": phase})
 
     def sync(self) -> None:

@@ -154,13 +154,14 @@ class Runner:
     def _close(
         self, name: str, order: Order, lag_s: float, duration_s: float, grown: Counted | None, finished: bool
     ) -> None:
-        predicted, cache, used = self._predictions(order)
+        predicted, cache, why = self._predictions(order)
         known = all(cached is not None for _, cached in self._counted)
         record = PhaseRecord(
             phase=name,
             predicted=predicted,
             cache=cache,
-            order=used,
+            order=order,
+            why_unknown=why,
             loop_lag_s=lag_s,
             duration_s=duration_s,
             counter_prompt_tokens=None if grown is None else grown.prompt_tokens,
@@ -171,7 +172,7 @@ class Runner:
         )
         self.bench.run_file.add_phase(record)
 
-    def _predictions(self, order: Order) -> tuple[tuple[int | None, ...], str, Order]:
+    def _predictions(self, order: Order) -> tuple[tuple[int | None, ...], str, str]:
         """One prediction per record of this phase, each within its own epoch."""
         made: dict[int, Prediction] = {}
         for _, sent in self._records:
@@ -181,7 +182,8 @@ class Runner:
         predicted = tuple(made[sent.epoch].cached_tokens[sent.position] for _, sent in self._records)
         caches = {prediction.cache for prediction in made.values()}
         limited = next((cache for cache in caches if cache != "infinite"), "infinite")
-        return predicted, limited, order
+        whys = [prediction.why_unknown for prediction in made.values()]
+        return predicted, limited, whys[0] if whys else ""
 
 
 def _sent_row(call: Call, outcome: Outcome | None) -> SentRow:

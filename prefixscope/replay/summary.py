@@ -92,7 +92,8 @@ def _rows_of(calls: Sequence[CallRecord], record: PhaseRecord, seen: Seen) -> li
     """Calls of an earlier, cut-off run of an independent phase come first and have no prediction of their own: zero."""
     earlier = len(calls) - len(record.predicted)
     predicted = [*([0] * earlier), *record.predicted]
-    return [row_of(call, number, seen.profile.match_unit) for call, number in zip(calls, predicted, strict=True)]
+    unit, why = seen.profile.match_unit, record.why_unknown
+    return [row_of(call, number, unit, why) for call, number in zip(calls, predicted, strict=True)]
 
 
 def _prompts(seen: Seen) -> PromptReport:

@@ -1,7 +1,7 @@
 """Reports as JSON: schema `prefixscope.report/1`, keys always in the same order, strict (no NaN, no lone surrogates).
 
-What this build does not compute is null, never absent and never zero: `breaks`, `pools[].capacity` of `blocks`, and in `losses`
-and `ladder` the rungs that were not simulated.
+What is not computed is null, never absent and never zero: `breaks`, `pools[].capacity` of `blocks`, and in `losses` and
+`ladder` the rungs that were not simulated.
 """
 
 from __future__ import annotations

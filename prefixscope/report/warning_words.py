@@ -74,6 +74,10 @@ _PROMPTS: Mapping[str, WarningWords] = {
     "unrenderable": WarningWords(
         "the chat template refused a prompt", "these requests were left out, as a server would have refused them"
     ),
+    "fast_tokenizer_dropped": WarningWords(
+        "a fast tokenizer gave other ids than the reference",
+        "the reference encoded everything of that model, so the ids are right; it took longer",
+    ),
     "several_templates": WarningWords(
         "a model was used with several chat templates", "prompts before and after a change may break where they differ"
     ),
@@ -99,6 +103,10 @@ _PROMPTS: Mapping[str, WarningWords] = {
         "prompts hold images, audio or video, and the template does not tell where they stand",
         "their tokens are not counted, so token counts are too low; such requests share only with those "
         "of the same media in the same order, so reuse is a lower bound",
+    ),
+    "media_embeddings": WarningWords(
+        "prompts are given as embeddings",
+        "each shares only with an equal one, as a whole, so reuse is a lower bound",
     ),
     "media_by_url": WarningWords(
         "images, audio or video are logged by address only",

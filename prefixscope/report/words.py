@@ -94,6 +94,7 @@ SKIP_WORDS: Mapping[str, str] = {
     "lengths_only": "with nothing but lengths, which can't be compared",
     "line_too_long": "too long for a request",
     "media_not_hashable": "with images, audio or video, whose tokens are not known",
+    "embeddings_without_length": "given as embeddings of unknown length",
     "no_prompt": "without a prompt",
     "not_a_generation_call": "no generation calls",
     "not_a_session": "no sessions",
@@ -149,7 +150,8 @@ _VERDICTS: Mapping[str, str] = {
     "agrees": "the prediction holds",
     "measured_less": "the engine reused less than predicted: memory, routing or overlap took it, or its cache was off",
     "measured_more": (
-        "the engine reused more than predicted: its cache was warm before the log starts, or a setting differs"
+        "the engine reused more than predicted: its cache was warm before the log starts, it reused answers whose "
+        "tokens the log does not tell, or a setting differs"
     ),
     "prompts_differ": (
         "prompt tokens are not the engine's, so nothing else can be compared: check --model, its template and "

@@ -131,8 +131,10 @@ def part_in_words(part: str | None) -> str:
 def fault_name(fault: Fault) -> str:
     """A fault in a few words.
 
-    >>> fault_name(Fault("timestamp", "system", None, 3, 10, 0.1, 0, 1)), fault_name(Fault("evicted", None, None, 1, 1, 0.1, 0, 1))
-    ('a clock in the system prompt', 'the prefix had been evicted')
+    >>> fault_name(Fault("timestamp", "system", None, 3, 10, 0.1, 0, 1))
+    'a clock in the system prompt'
+    >>> fault_name(Fault("evicted", None, None, 1, 1, 0.1, 0, 1))
+    'the prefix had been evicted'
     """
     words = CAUSE_WORDS.get(fault.cause) or readable(fault.cause)
     if fault.cause in _WITH_PART and fault.part is not None:
@@ -156,7 +158,10 @@ def what_if_in_words(found: WhatIf) -> str:
     >>> what_if_in_words(WhatIf(("date",), "the date is taken out", 9, 1000, 100, 990, 500))
     'the date is taken out: cached 10.0 % -> 50.5 % of prompt (100 of 1,000 -> 500 of 990 tokens), 410 fewer to compute'
     """
-    before, after = percent(found.cached_tokens, found.prompt_tokens), percent(found.cached_tokens_after, found.prompt_tokens_after)
+    before, after = (
+        percent(found.cached_tokens, found.prompt_tokens),
+        percent(found.cached_tokens_after, found.prompt_tokens_after),
+    )
     amounts = (
         f"{tokens(found.cached_tokens)} of {tokens(found.prompt_tokens)} -> "
         f"{tokens(found.cached_tokens_after)} of {tokens(found.prompt_tokens_after)} tokens"

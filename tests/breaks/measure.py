@@ -1,6 +1,6 @@
 """Measures the causes on real conversations with planted faults, and prints the tables of docs/breaks.md.
 
-    python -m tests.breaks.measure [FAULTS_PER_PLAN]
+python -m tests.breaks.measure [FAULTS_PER_PLAN]
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def main(wanted: int) -> None:
     for path, model in ((AGENT, "gpt-4o"), (CHAT, "chat-model")):
         said = alarms(path, model)
         assert not VOLATILE & said.keys(), said
-        print(f"| {path.name} | {said.total()} | {', '.join(f'`{name}` {count}' for name, count in said.most_common())} |")
+        print(
+            f"| {path.name} | {said.total()} | {', '.join(f'`{name}` {count}' for name, count in said.most_common())} |"
+        )
 
 
 if __name__ == "__main__":

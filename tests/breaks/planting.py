@@ -4,6 +4,8 @@ Every planter takes the turns of one session (request bodies, each with the whol
 fault, and the numbers of the turns that must be explained by it. All choices come from one seeded generator.
 """
 
+# ruff: noqa: E501  (prompts are easier to compare on one line)
+
 from __future__ import annotations
 
 import copy
@@ -109,7 +111,7 @@ def volatile_id(turns: Turns, rng: random.Random) -> Planted:
         return (
             f"Request id: {bits:032x}\n"[:33] + "\n", f"session {bits:032x}"[:24] + ". ", f"[trace={bits % 10**12:012x}] ",
             f"Request #{counter + number}. ",
-            "{:08x}-{:04x}-4{:03x}-9{:03x}-{:012x} ".format(bits & 0xFFFFFFFF, bits >> 40 & 0xFFFF, bits >> 60 & 0xFFF, bits >> 80 & 0xFFF, bits >> 70 & 0xFFFFFFFFFFFF),
+            f"{bits & 0xFFFFFFFF:08x}-{bits >> 40 & 0xFFFF:04x}-4{bits >> 60 & 0xFFF:03x}-9{bits >> 80 & 0xFFF:03x}-{bits >> 70 & 0xFFFFFFFFFFFF:012x} ",
         )[kind]  # fmt: skip
 
     return into_system(turns, rng, value)
@@ -119,7 +121,8 @@ def later(turns: Turns, rng: random.Random, change: Callable[[dict[str, Any]], b
     """A change of every body from one turn on; False from the change means that this body could not be changed."""
     turns = copy.deepcopy(turns)
     first = rng.randrange(1, len(turns))
-    if not all([change(body) for body in turns[first:]]):
+    done = [change(body) for body in turns[first:]]  # every body is changed, also behind one that can't be
+    if not all(done):
         return turns, set()
     return turns, {first}
 
@@ -185,7 +188,12 @@ def tools_changed(turns: Turns, rng: random.Random) -> Planted:
 
 def documents_reordered(turns: Turns, rng: random.Random) -> Planted:
     turns = with_system(turns, rng)
-    texts = [text for body in turns for text in (message.get("content") for message in body["messages"]) if isinstance(text, str)]
+    texts = [
+        text
+        for body in turns
+        for text in (message.get("content") for message in body["messages"])
+        if isinstance(text, str)
+    ]
     passages = list(dict.fromkeys(" ".join(text.split())[:240] for text in texts if len(text) > 60))[:6]
     if len(passages) < 3:
         return turns, set()
@@ -198,7 +206,9 @@ def documents_reordered(turns: Turns, rng: random.Random) -> Planted:
     relabel = rng.random() < 0.5
     for turn, body in enumerate(turns):
         order = shuffled if turn >= first else numbers
-        block = "\n".join(mark.format(1 + (place if relabel else number), passages[number]) for place, number in enumerate(order))
+        block = "\n".join(
+            mark.format(1 + (place if relabel else number), passages[number]) for place, number in enumerate(order)
+        )
         body["messages"][0]["content"] += f"\n{block}\nUse the passages above where they help."
     return turns, {first}
 
@@ -215,44 +225,57 @@ def history_truncated(turns: Turns, rng: random.Random) -> Planted:
         if len(users) < 3:
             return turns, set()
         rest = messages[users[1] :]
-        summary = {"role": "user", "content": "Summary of the earlier conversation: the user asked for help and got it."}
+        summary = {
+            "role": "user",
+            "content": "Summary of the earlier conversation: the user asked for help and got it.",
+        }
         body["messages"] = messages[:head] + ([summary] if first % 2 else []) + rest
     before = turns[first - 1]["messages"]
     return turns, {first} if any(message in before for message in turns[first]["messages"][2:]) else set()
 
 
 def tool_arguments(turns: Turns, rng: random.Random) -> Planted:
-    spaces = rng.random() < 0.5
+    return _tool_arguments(turns, rng, spaces=rng.random() < 0.5)
+
+
+def tool_argument_order(turns: Turns, rng: random.Random) -> Planted:
+    """Other white space does not reach a prompt where the server parses arguments; another order does."""
+    return _tool_arguments(turns, rng, spaces=False)
+
+
+def _tool_arguments(turns: Turns, rng: random.Random, *, spaces: bool) -> Planted:
     done = False
 
     def rewritten(text: str) -> str:
         value = json.loads(text)
         other = json.dumps(value, separators=(",", ":") if ": " in text else (", ", ": "), ensure_ascii=False)
-        return other if spaces or len(value) < 2 else json.dumps(dict(reversed(value.items())), ensure_ascii=False)
+        return other if spaces else json.dumps(dict(reversed(value.items())), ensure_ascii=False)
 
     def change(body: dict[str, Any]) -> bool:
         nonlocal done
-        calls = [call for message in body["messages"][: first_seen] for call in message.get("tool_calls") or ()]
-        if not calls:
+        called = [call["function"] for message in body["messages"] for call in message.get("tool_calls") or ()]
+        if not called or (not spaces and len(json.loads(called[0]["arguments"])) < 2):
             return False
-        call = calls[0]["function"]
+        call = called[0]
         other = rewritten(call["arguments"])
         done = other != call["arguments"]
         call["arguments"] = other
         return done
 
-    first_seen = len(turns[0]["messages"]) + 10_000
     turns = copy.deepcopy(turns)
     start = next((n for n, body in enumerate(turns) if any(m.get("tool_calls") for m in body["messages"])), None)
     if start is None or start + 1 >= len(turns):
         return turns, set()
     first = rng.randrange(start + 1, len(turns))
-    if not all([change(body) for body in turns[first:]]):
+    done = [change(body) for body in turns[first:]]  # every body is changed, also behind one that can't be
+    if not all(done):
         return turns, set()
     return turns, {first}
 
 
-def _earlier(turns: Turns, rng: random.Random, roles: tuple[str, ...], change: Callable[[dict[str, Any]], bool]) -> Planted:
+def _earlier(
+    turns: Turns, rng: random.Random, roles: tuple[str, ...], change: Callable[[dict[str, Any]], bool]
+) -> Planted:
     """A change of one message that the turn before already had, from one turn on."""
     turns = copy.deepcopy(turns)
     first = rng.randrange(1, len(turns))
@@ -262,7 +285,8 @@ def _earlier(turns: Turns, rng: random.Random, roles: tuple[str, ...], change: C
     ]  # fmt: skip
     rng.shuffle(places)
     for place in places:
-        if all([change(body["messages"][place]) for body in turns[first:]]):
+        done = [change(body["messages"][place]) for body in turns[first:]]
+        if all(done):
             return turns, {first}
     return turns, set()
 
@@ -275,7 +299,11 @@ def whitespace(turns: Turns, rng: random.Random) -> Planted:
         if not isinstance(text, str) or " " not in text.strip() or text != text.strip():
             return False
         middle = text.index(" ", len(text) // 3) if " " in text[len(text) // 3 :] else text.index(" ")
-        message["content"] = (text + " ", text[:middle] + " " + text[middle:], text[:middle] + "\n" + text[middle + 1 :])[kind]
+        message["content"] = (
+            text + " ",
+            text[:middle] + " " + text[middle:],
+            text[:middle] + "\n" + text[middle + 1 :],
+        )[kind]
         return True
 
     return _earlier(turns, rng, ("assistant", "user"), change)
@@ -323,7 +351,9 @@ def reasoning_client(turns: Turns, rng: random.Random) -> Planted:
     """Think text inside the content of an assistant turn, gone from one turn on."""
     turns = copy.deepcopy(turns)
     first = rng.randrange(1, len(turns))
-    places = [place for place, m in enumerate(turns[first - 1]["messages"]) if m["role"] == "assistant" and m.get("content")]
+    places = [
+        place for place, m in enumerate(turns[first - 1]["messages"]) if m["role"] == "assistant" and m.get("content")
+    ]
     if not places:
         return turns, set()
     place, thought = rng.choice(places), rng.choice(THOUGHTS)
@@ -352,7 +382,9 @@ def reasoning_template(turns: Turns, rng: random.Random) -> Planted:
 def every_turn(turns: Turns, rng: random.Random) -> Planted:
     """Nothing is changed in the bodies: the template itself breaks every turn that follows an answer."""
     del rng
-    planted = {n for n in range(1, len(turns)) if turns[n]["messages"][len(turns[n - 1]["messages"])]["role"] == "assistant"}
+    planted = {
+        n for n in range(1, len(turns)) if turns[n]["messages"][len(turns[n - 1]["messages"])]["role"] == "assistant"
+    }
     return copy.deepcopy(turns), planted
 
 
@@ -366,7 +398,9 @@ def next_day(turns: Turns, rng: random.Random) -> Planted:
 
 def template_kwargs(turns: Turns, rng: random.Random) -> Planted:
     value = rng.choice(("low", "high"))
-    return later(turns, rng, lambda body: body.setdefault("chat_template_kwargs", {}).update(reasoning_effort=value) is None)
+    return later(
+        turns, rng, lambda body: body.setdefault("chat_template_kwargs", {}).update(reasoning_effort=value) is None
+    )
 
 
 def special_tokens(turns: Turns, rng: random.Random) -> Planted:
@@ -380,7 +414,10 @@ def multimodal(turns: Turns, rng: random.Random) -> Planted:
     for number, body in enumerate(turns):
         text = body["messages"][place]["content"]
         url = "https://pictures.example/" + ("new" if number >= first else "old") + ".png"
-        body["messages"][place]["content"] = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": text}]
+        body["messages"][place]["content"] = [
+            {"type": "image_url", "image_url": {"url": url}},
+            {"type": "text", "text": text},
+        ]
     return turns, {first}
 
 
@@ -435,7 +472,7 @@ PLANS = (
     Plan("documents_reordered", documents_reordered, CHAT), Plan("history_truncated", history_truncated),
     Plan("history_truncated", history_truncated, CHAT),
     Plan("tool_arguments_reserialized", tool_arguments, template="chatml-safe", render="plain"),
-    Plan("tool_arguments_reserialized", tool_arguments, template="NousResearch-Hermes-3-Llama-3.1-8B-tool_use"),
+    Plan("tool_arguments_reserialized", tool_argument_order, template="NousResearch-Hermes-3-Llama-3.1-8B-tool_use"),
     Plan("whitespace", whitespace), Plan("whitespace", whitespace, CHAT),
     Plan("null_content", null_content, template="chatml", render="plain"), Plan("content_format", content_format),
     Plan("content_format", content_format, CHAT), Plan("content_changed", content_changed),
@@ -464,7 +501,9 @@ OWN = {
 }
 
 
-def planted_log(folder: Path, plan: Plan, seed: int, wanted: int, sessions_most: int = 400) -> tuple[Path, Path, set[str]]:
+def planted_log(
+    folder: Path, plan: Plan, seed: int, wanted: int, sessions_most: int = 400
+) -> tuple[Path, Path, set[str]]:
     """Writes a log with planted faults and its models file; gives both and the request ids that must be explained."""
     rng = random.Random(seed)
     chosen = list(sessions(plan.log))
@@ -488,7 +527,7 @@ def planted_log(folder: Path, plan: Plan, seed: int, wanted: int, sessions_most:
 
 
 def _models(folder: Path, plan: Plan) -> Path:
-    lines = [f'[models."*"]', f'path = "{tokenizer_folder(plan.tokenizer)}"']
+    lines = ['[models."*"]', f'path = "{tokenizer_folder(plan.tokenizer)}"']
     if plan.template is not None:
         source = OWN.get(plan.template) or templates()[plan.template]
         (folder / "template.jinja").write_text(source, encoding="utf-8")

@@ -33,7 +33,9 @@ class Told:
     almost: int
 
 
-def ingested(path: Path, *, models: Path | None = None, model: str | None = None, render: str | None = None) -> Ingested:
+def ingested(
+    path: Path, *, models: Path | None = None, model: str | None = None, render: str | None = None
+) -> Ingested:
     """A log read with its breaks."""
     log = LogOptions(
         (str(path),),

@@ -58,6 +58,9 @@ def test_the_help_names_the_engines_that_exist() -> None:
 
 
 def test_command_files_stay_thin() -> None:
+    """Beside one line per option, a command passes them on and shows what comes back."""
     folder = DOCS.parent / "prefixscope" / "cli"
     for name in COMMANDS:
-        assert len((folder / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= 80, name
+        lines = (folder / f"{name}.py").read_text(encoding="utf-8").splitlines()
+        others = [line for line in lines if not re.fullmatch(r"    \w+: [a-z]\.\w+( = .*)?,", line)]
+        assert len(others) <= 70 and len(lines) <= 110, name

@@ -27,12 +27,17 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = [orjson.loads(line) for line in (SAMPLES / "support-chat.jsonl").read_bytes().splitlines()]
     path = tmp_path_factory.mktemp("log") / "log.jsonl"
     with path.open("wb") as file:
-        for number in range(700):
+        for number in range(170):
             row = dict(rows[number % len(rows)])
-            word = "zyx" if number == 650 else "bread"
+            word = "zyx" if number == 150 else "bread"
             row["messages"] = [*row["messages"][:2], {"role": "user", "content": f"{number} {word} " * 60}]
             file.write(orjson.dumps(row) + b"\n")
     return path
+
+
+@pytest.fixture(autouse=True)
+def built_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encode, "BUILD_AFTER_CHARACTERS", 1 << 12)
 
 
 class WrongAt:
@@ -62,7 +67,7 @@ def test_an_engine_wrong_in_the_middle_starts_the_run_over(log: Path, monkeypatc
     assert columns(found.lineage) == columns(right.lineage)
     assert set(found.lineage.provenance["encoders"].values()) == {"tokenizers"}
     (warned,) = (warning for warning in found.report.warnings if warning.reason == "fast_tokenizer_dropped")
-    assert (warned.facts["file"], warned.facts["line"]) == (str(log), 651)
+    assert (warned.facts["file"], warned.facts["line"]) == (str(log), 151)
     assert warned.facts["tokenizer"] == str(SAMPLES / "model")
 
 
@@ -136,7 +141,7 @@ def test_identical_prompts_are_encoded_once(tmp_path: Path, monkeypatch: pytest.
 def test_a_small_log_needs_no_compiler_and_no_fast_engine() -> None:
     code = (
         "import sys\nfrom prefixscope.cli.main import main\n"
-        f"code = main(['analyze', {str(SAMPLES / 'volatile-header.jsonl')!r}, '--model', {MODEL!r}, '--json', '-'])\n"
+        f"code = main(['analyze', {str(SAMPLES / 'volatile-header.jsonl')!r}, '--model', {MODEL!r}, '--json', '-', '--limit', '9'])\n"
         "assert code == 0\n"
         "print([name for name in ('numba', 'fastokens', 'torch', 'duckdb') if name in sys.modules], file=sys.stderr)"
     )
@@ -147,5 +152,5 @@ def test_a_small_log_needs_no_compiler_and_no_fast_engine() -> None:
 def test_progress_is_told(log: Path) -> None:
     told: list[int] = []
     options = IngestOptions(ReadOptions(), model_table([MODEL], None))
-    ingest([LogFile(str(log))], options, told.append)
-    assert told == sorted(told) and told[-1] == 700
+    found = ingest([LogFile(str(log))], options, told.append)
+    assert told == sorted(told) and told[-1] == found.report.requests_read

@@ -75,6 +75,16 @@ def test_a_call_that_may_have_been_stored_makes_only_what_depends_on_it_unknown(
     assert predict(rows, vllm(16)).cached_tokens == (0, None, 0, None, 32)
 
 
+def test_where_forgetting_is_not_simulated_nothing_is_predicted() -> None:
+    rows = random_rows(5, seed=1)
+    profile = resolve("llama-cpp")
+    assert (
+        set(predict(rows, profile, 10).cached_tokens) == {None}
+        and "not simulated" in predict(rows, profile, 10).why_unknown
+    )
+    assert None not in predict(rows, profile, None, "admission").cached_tokens
+
+
 def test_a_call_that_never_reached_prefill_leaves_nothing() -> None:
     row = SentRow((), tokens_of(range(40)), 40, 40)
     never = SentRow((), tokens_of(range(40)), 40, 40, stored=False)

@@ -22,8 +22,8 @@ def document(*reports: Any) -> Any:
 
 def test_top_level_keys_in_order() -> None:
     assert list(document(samples.analyze_report())) == [
-        "schema", "tool_version", "command", "input", "totals", "pools", "namespaces", "groups", "prefixes", "sessions",
-        "breaks", "measured", "method",
+        "schema", "tool_version", "command", "input", "totals", "findings", "pools", "namespaces", "groups", "prefixes",
+        "sessions", "breaks", "measured", "method",
     ]  # fmt: skip
 
 
@@ -102,7 +102,7 @@ def test_warnings_carry_reason_facts_and_a_sentence() -> None:
 def test_blocks_document() -> None:
     report = samples.analyze_report()
     made = json.loads(encode(blocks_json(BlocksReport(report.input, report.pools))))
-    assert list(made) == ["schema", "tool_version", "command", "input", "pools"]
+    assert list(made) == ["schema", "tool_version", "command", "input", "findings", "pools"]
     assert made["command"] == "blocks"
 
 

@@ -49,9 +49,7 @@ def _is_first_token(comparison: Comparison, added: bool) -> bool:
 def template_kwargs(comparison: Comparison) -> Found | None:
     """A template option differs, and with the old one's options the new prompt agrees for longer."""
     new, old = comparison.options
-    differing = sorted(
-        name for name in {*_flat(new), *_flat(old)} if _flat(new).get(name) != _flat(old).get(name)
-    )
+    differing = sorted(name for name in {*_flat(new), *_flat(old)} if _flat(new).get(name) != _flat(old).get(name))
     if not differing or comparison.place.kind in ("message", "tools") or comparison.new_rendered is None:
         return None
     if comparison.old_rendered is None:
@@ -81,10 +79,10 @@ def _flat(options: object) -> dict[str, object]:
 def template_date(comparison: Comparison) -> Found | None:
     """The template printed another date or time: the text is no message's, and only a clock differs in it."""
     window = comparison.window
-    if window is None or comparison.new.kind != "chat":
+    if window is None or comparison.new.kind != "chat" or comparison.place.kind != "template":
         return None
     walked = volatile_walk(window.new, window.old)
-    if not walked.proven or walked.stretches[0].kind == "volatile_id" or comparison.place.kind != "template":
+    if not walked.proven or walked.stretches[0].kind == "volatile_id":
         return None
     if comparison.new_rendered is not None and comparison.old_rendered is not None:
         again = comparison.rendered_as(time=True)

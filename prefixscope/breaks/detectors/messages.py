@@ -27,7 +27,10 @@ __all__ = [
     "tool_arguments_reserialized",
 ]
 
-_SUMMARY = re.compile(r"\b(?:summar(?:y|ised|ized)|compacted|condensed|(?:earlier|previous|prior) (?:conversation|messages|turns))\b", re.I)
+_SUMMARY = re.compile(
+    r"\b(?:summar(?:y|ised|ized)|compacted|condensed|(?:earlier|previous|prior) (?:conversation|messages|turns))\b",
+    re.I,
+)
 _LONG_DELETION = 24
 
 
@@ -98,7 +101,10 @@ def _reserialized_in_text(comparison: Comparison) -> Found | None:
     if comparison.place.kind != "output":
         return None
     pair = []
-    for side, end in ((comparison.new, comparison.new.prompt_tokens), (comparison.old, len(comparison.old.tokens) // 4)):
+    for side, end in (
+        (comparison.new, comparison.new.prompt_tokens),
+        (comparison.old, len(comparison.old.tokens) // 4),
+    ):
         text = comparison.decode(side, comparison.first - 400, min(end, comparison.first + 2000))
         behind = comparison.decode(side, comparison.first, min(end, comparison.first + 2000))
         if text is None or behind is None:
@@ -157,7 +163,13 @@ def _equal_under(comparison: Comparison, form: Callable[[Mapping[str, Json]], st
     role = new.get("role")
     if place.kind in ("template", "generation"):
         place = Place("message", comparison.equal_messages, role if isinstance(role, str) else None)
-    return Found(cause, place, key=place.role or place.kind, moved=cause == "tool_arguments_reserialized", explains=lambda *_: True)
+    return Found(
+        cause,
+        place,
+        key=place.role or place.kind,
+        moved=cause == "tool_arguments_reserialized",
+        explains=lambda *_: True,
+    )
 
 
 def reasoning_dropped(comparison: Comparison) -> Found | None:
@@ -188,7 +200,7 @@ def _role(message: Mapping[str, Json]) -> str | None:
 
 
 def _dropped_by_template(comparison: Comparison) -> Found | None:
-    """The message still carries its reasoning, the old prompt shows it at the first difference, the new one does not."""
+    """The message still carries its reasoning; the old prompt shows it at the first difference, the new one not."""
     window = comparison.window
     if window is None or comparison.bodies is None:
         return None
@@ -229,11 +241,17 @@ def _thought_not_sent_back(comparison: Comparison) -> Found | None:
     answer = old[match.end() :][:16].strip()
     if not answer or not new.lstrip().startswith(answer):
         return None
-    detail = "client"
-    if comparison.bodies is not None and comparison.equal_messages < len(comparison.bodies[0].messages):
-        if thoughts_of(comparison.message(comparison.bodies[0].messages[len(comparison.bodies[1].messages)])):
-            detail = "template"
+    detail = "template" if _still_logged(comparison) else "client"
     return Found("reasoning_dropped", comparison.place, key=detail, detail=detail)
+
+
+def _still_logged(comparison: Comparison) -> bool:
+    """Whether the message that the answer became still carries its reasoning in the log."""
+    if comparison.bodies is None:
+        return False
+    new, old = comparison.bodies
+    at = len(old.messages)
+    return at < len(new.messages) and bool(thoughts_of(comparison.message(new.messages[at])))
 
 
 def _thought_cut_from_text(comparison: Comparison) -> Found | None:
@@ -255,7 +273,9 @@ def multimodal_content(comparison: Comparison) -> Found | None:
     if changed is None or media_of(changed[0]) == media_of(changed[1]):
         return None
     new, old = changed
-    if content_text(new) != content_text(old) or canonical(without(new, "content")) != canonical(without(old, "content")):
+    if content_text(new) != content_text(old) or canonical(without(new, "content")) != canonical(
+        without(old, "content")
+    ):
         return None
     place = Place("message", comparison.equal_messages, _role(new))
     return Found("multimodal_content", place, key=place.role or "")

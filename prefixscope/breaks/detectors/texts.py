@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from prefixscope.breaks.comparison import Comparison, Place
 from prefixscope.breaks.forms import canonical, content_text, strings_of
 from prefixscope.breaks.found import Found
@@ -106,9 +104,9 @@ def _documents(options: object) -> list[str]:
 
 def _parts_reordered(comparison: Comparison) -> bool:
     assert comparison.changed is not None and comparison.bodies is not None
-    lists = [message.get("content") for message in comparison.changed]
-    if all(isinstance(content, list) and len(content) > 1 for content in lists):
-        new, old = ([json.dumps(part, sort_keys=True) for part in content] for content in lists)
+    lists = [content for message in comparison.changed if isinstance(content := message.get("content"), list)]
+    if len(lists) == 2 and min(map(len, lists)) > 1:
+        new, old = ([canonical(part) for part in content] for content in lists)
         if sorted(new) == sorted(old):
             return True
     at = comparison.equal_messages

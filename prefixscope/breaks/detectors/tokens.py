@@ -10,6 +10,7 @@ from prefixscope.records import MEDIA_TOKEN
 __all__ = ["retokenization"]
 
 _MOST = 64
+_BOUNDARY = 4
 _MOST_UNREAD = 8
 
 
@@ -28,6 +29,8 @@ def retokenization(comparison: Comparison) -> Found | None:
     added, gone = gap.new_end - gap.new_start, gap.old_end - gap.old_start
     if not added or not gone:
         return None
+    if comparison.bodies is not None and comparison.first < comparison.old.prompt_tokens - _BOUNDARY:
+        return None  # two rendered texts that are equal have equal ids, but where one of them ends
     if _is_medium(comparison.new.tokens, gap.new_start) and _is_medium(comparison.old.tokens, gap.old_start):
         return None  # both decode to the same placeholder
     new = comparison.decode(comparison.new, gap.new_start, min(gap.new_end, gap.new_start + _MOST))

@@ -45,7 +45,9 @@ def explain_report(report: BreaksReport, assumed: Sequence[str], look: Look) -> 
     parts += _what_ifs(report)
     parts += _isolation(report)
     parts.append(_classes(report))
-    return Group(*parts, "", Text("What the causes mean: docs/breaks.md; options: prefixscope explain --help", style="dim"))
+    return Group(
+        *parts, "", Text("What the causes mean: docs/breaks.md; options: prefixscope explain --help", style="dim")
+    )
 
 
 def lint_report(report: BreaksReport, failing: Sequence[Fault], look: Look) -> RenderableType:
@@ -128,18 +130,19 @@ def _totals(report: BreaksReport) -> Iterator[RenderableType]:
     if report.faults:
         sentences.append(
             f"All faults together: {tokens(report.lost_tokens)} of {tokens(report.prompt_tokens)} prompt tokens "
-            f"({percent(report.lost_tokens, report.prompt_tokens)}). Losses of different faults overlap: behind the first "
-            "difference of a prompt there may be others, so removing one fault alone can gain less, and removing "
-            "all of them more."
+            f"({percent(report.lost_tokens, report.prompt_tokens)}). Losses of different faults overlap: behind the "
+            "first difference of a prompt there may be others, so removing one fault alone can gain less, and "
+            "removing all of them more."
         )
         sentences.append(
-            f"Almost hits, which no prefix cache can use: {tokens(report.almost_tokens)} tokens of equal text stand behind "
-            "first differences. Position-independent caching could at most add these; they are in no other number."
+            f"Almost hits, which no prefix cache can use: {tokens(report.almost_tokens)} tokens of equal text stand "
+            "behind first differences. Position-independent caching could at most add these; they are in no other "
+            "number."
         )
     if report.inferred_sessions:
         sentences.append(
-            f"{plural(report.inferred_sessions, 'request')} without a logged session were taken to continue the request "
-            "whose messages theirs begin with."
+            f"{plural(report.inferred_sessions, 'request')} without a logged session were taken to continue the "
+            "request whose messages theirs begin with."
         )
     if report.not_compared:
         sentences.append(

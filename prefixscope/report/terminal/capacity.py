@@ -68,7 +68,8 @@ def _chart(found: CapacitySection, look: Look) -> Table:
     """One line per point; bars are to the scale of what unlimited memory keeps."""
     has_bytes = found.block_bytes is not None
     notes = _notes(found)
-    taken = 45 if has_bytes else 34
+    widest = len(count(max((point.blocks for point in found.points), default=0)))
+    taken = 28 + max(widest, len("blocks")) + (13 if has_bytes else 0)
     width = max(min(look.width - taken - max(map(len, notes.values()), default=0), 40), 8)
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("blocks", justify="right", no_wrap=True)

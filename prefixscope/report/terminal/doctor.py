@@ -24,7 +24,11 @@ def doctor_report(examined: Sequence[TemplateExamination], look: Look) -> Render
     """Every template with its findings: those that break first, with both sides at the first differing character."""
     parts: list[RenderableType] = []
     for one in examined:
-        parts += ["", Text(f"{visible(one.model)}, template {visible(one.template)} ({one.fingerprint[:12]}), read as {one.rendering}", style="bold")]
+        parts += [
+            "",
+            Text(f"{visible(one.model)}, template {visible(one.template)}", style="bold"),
+            Text(f"fingerprint {one.fingerprint}, read as {one.rendering}", style="dim"),
+        ]
         for probe in sorted(one.probes, key=lambda probe: _ORDER.index(probe.verdict)):
             parts += _probe(probe, look)
     if not examined:
@@ -34,9 +38,7 @@ def doctor_report(examined: Sequence[TemplateExamination], look: Look) -> Render
 
 def _probe(probe: TemplateProbe, look: Look) -> Iterator[RenderableType]:
     place = "" if probe.first_different_character is None else f" (character {count(probe.first_different_character)})"
-    yield Text.assemble(
-        (f"{probe.verdict:8}", _STYLES[probe.verdict]), f" {probe.probe}: {visible(probe.says)}{place}"
-    )
+    yield Text.assemble((f"{probe.verdict:8}", _STYLES[probe.verdict]), f" {probe.probe}: {visible(probe.says)}{place}")
     if probe.new is not None:
         sides = FaultExample(0, None, 0, None, 0, "", probe.text_before, probe.old, probe.new)
         yield Padding(Group(*both_sides(sides, look.width - 10)), (0, 0, 0, 9))

@@ -28,10 +28,14 @@ def request_story(story: RequestStory, look: Look) -> RenderableType:
 def _sentences(story: RequestStory, look: Look) -> Iterator[RenderableType]:
     facts = story.facts
     name = visible(facts["request_id"]) if facts["request_id"] else f"row {facts['row']}"
-    who = [instant(facts["time"])] + [f"{key} {visible(str(facts[key]))}" for key in ("session_id", "tenant") if facts[key]]
+    who = [instant(facts["time"])] + [
+        f"{key} {visible(str(facts[key]))}" for key in ("session_id", "tenant") if facts[key]
+    ]
     shared, prompt = facts["reusable_tokens"], facts["prompt_tokens"]
     if story.parent is None:
-        yield Text(f"{name} ({', '.join(who)}) shares nothing of its {count(prompt)} prompt tokens with any earlier request.")
+        yield Text(
+            f"{name} ({', '.join(who)}) shares nothing of its {count(prompt)} prompt tokens with any earlier request."
+        )
     else:
         ago = duration((facts["time"] - (story.parent_time_ns or 0)) / 1e9)
         yield Text(
@@ -59,7 +63,10 @@ def _break(story: RequestStory, cause: str, look: Look) -> Iterator[RenderableTy
         reach = story.facts["reusable_tokens"] + story.lost_tokens
         yield Text(f"Without it {count(reach)} tokens would have been shared, {count(story.lost_tokens)} more.")
     if story.almost_tokens:
-        yield Text(f"Behind the difference the two prompts have {count(story.almost_tokens)} tokens of equal text.", style="dim")
+        yield Text(
+            f"Behind the difference the two prompts have {count(story.almost_tokens)} tokens of equal text.",
+            style="dim",
+        )
     yield Text(REMEDIES.get(cause, ""), style="italic")
 
 
