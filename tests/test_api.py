@@ -57,7 +57,15 @@ def index(path: Path, *logs: str, **options: Any) -> str:
 
 def without_text(report: Any) -> Any:
     prefixes = tuple(dataclasses.replace(prefix, preview=None) for prefix in report.prefixes)
-    return dataclasses.replace(report, prefixes=prefixes)
+    breaks = report.breaks
+    if breaks is not None:
+        bare = {"text_before": None, "old": None, "new": None, "agreed_tokens": None}
+        faults = tuple(
+            dataclasses.replace(fault, example=fault.example and dataclasses.replace(fault.example, **bare))
+            for fault in breaks.faults
+        )
+        breaks = dataclasses.replace(breaks, faults=faults, notes=())
+    return dataclasses.replace(report, prefixes=prefixes, breaks=breaks)
 
 
 @pytest.mark.parametrize("seed", range(12))

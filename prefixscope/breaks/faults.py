@@ -46,7 +46,8 @@ def faults_of(
         own = cause == columns.cause[rows[0]]
         lost = int((columns.lost_tokens if own else rung_losses)[rows].sum())
         example = examples.get(place)
-        shown = None if example is None else example_of(lineage, example, hide_text=hide_text)
+        # a kept example may be of a row that only warms the cache here; then the columns of a counted row have to do
+        shown = example_of(lineage, example, hide_text=hide_text) if example and example.row in rows else None
         found.append(
             Fault(
                 cause=cause,

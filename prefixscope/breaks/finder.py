@@ -12,17 +12,19 @@ from collections.abc import Callable
 
 import xxhash
 
-from prefixscope.breaks.agreement import equal_at_same_places, first_difference, moved_agreement
+from prefixscope.breaks.agreement import first_difference
 from prefixscope.breaks.bodies import DEFAULT_BUDGET, Body, BodyPieces, BodyStore
 from prefixscope.breaks.candidates import Candidates, Keys
 from prefixscope.breaks.causes import prove
-from prefixscope.breaks.comparison import Comparison, Place, Side, Texts
+from prefixscope.breaks.comparison import Comparison
+from prefixscope.breaks.cost import agreed_behind, almost_hit, example
 from prefixscope.breaks.detectors.messages import multimodal_content
 from prefixscope.breaks.found import Found
-from prefixscope.breaks.header import Spot
 from prefixscope.breaks.kept import by_length, is_branch, same_application, went_on
 from prefixscope.breaks.media import first_other_medium
+from prefixscope.breaks.ranking import MOST_CANDIDATES, RELATED, best_of
 from prefixscope.breaks.separation import Separation, scope_of, separation_of
+from prefixscope.breaks.sides import Side, Texts
 from prefixscope.breaks.table import BreakExample, Breaks
 from prefixscope.breaks.verdict import Verdict, VerdictColumns
 from prefixscope.index.builder import BuiltLineage
@@ -31,10 +33,6 @@ from prefixscope.index.lineage import UNKNOWN
 __all__ = ["BreakFinder"]
 
 KINDS = ("chat", "text", "tokens", "hashes")
-_RELATED = 16
-"""Tokens two requests must have in common, in front of the difference or behind it, to be compared at all."""
-_MOST_CANDIDATES = 16
-_MOST_MOVED = 4
 
 
 class BreakFinder:
@@ -161,7 +159,7 @@ class _Run:
                 comparison = self._comparison(row, parent)
                 if comparison is None:
                     return self._uncompared(parent)
-                if self.shared[row] >= min(_RELATED, self.prompt[row] // 4 + 1) and is_branch(comparison):
+                if self.shared[row] >= min(RELATED, self.prompt[row] // 4 + 1) and is_branch(comparison):
                     return Verdict("branched", parent, comparison.first)
         best = self._best(row, keys)
         if best is None:
@@ -211,35 +209,12 @@ class _Run:
     # -- candidates -----------------------------------------------------------------------------------------------
 
     def _best(self, row: int, keys: Keys) -> int | None:
-        """The earlier row whose text agrees most behind the difference, by position; ties go to the latest."""
+        """The earlier row to compare with, among those that the keys lead to and the one that shares most."""
         others = self.candidates.others(keys)
         parent = self.parents[row]
         if parent >= 0 and parent not in others:
-            others = sorted((*others[: _MOST_CANDIDATES - 1], parent), reverse=True)
-        new = self._tokens(row)[: 4 * self.prompt[row]]
-        scored = []
-        for other in others[:_MOST_CANDIDATES]:
-            old = self._tokens(other)
-            first = first_difference(new, old)
-            scored.append((equal_at_same_places(new, old, first), first, other))
-        if not scored:
-            return None
-        rest = max(self.prompt[row] - min(first for _, first, _ in scored), 1)
-        if max(equal for equal, _, _ in scored) * 4 >= rest:
-            return max(scored, key=lambda one: (one[0], one[2]))[2]
-        return self._best_moved(row, scored)
-
-    def _best_moved(self, row: int, scored: list[tuple[int, int, int]]) -> int | None:
-        """Where nothing agrees at equal positions: the row with most equal text at any place, if it is related."""
-        new = self._tokens(row)[: 4 * self.prompt[row]]
-        agreed = {}
-        for equal, first, other in sorted(scored, key=lambda one: (-one[1], -one[2]))[:_MOST_MOVED]:
-            agreed[other] = (first + max(equal, moved_agreement(new, self._tokens(other), first)), equal)
-        most = max(total for total, _ in agreed.values())
-        if most < min(_RELATED, max(self.prompt[row] // 4, 1)):
-            return None
-        near = {other: equal for other, (total, equal) in agreed.items() if 2 * total >= most}
-        return max(near, key=lambda other: (near[other], other))
+            others = sorted((*others[: MOST_CANDIDATES - 1], parent), reverse=True)
+        return best_of(self._tokens(row)[: 4 * self.prompt[row]], others, self._tokens)
 
     # -- comparing ------------------------------------------------------------------------------------------------
 
@@ -289,14 +264,14 @@ class _Run:
         return self._fault(row, other, comparison, found)
 
     def _fault(self, row: int, other: int, comparison: Comparison, found: Found) -> Verdict:
-        agreed = _agreed(comparison, found)
+        agreed = agreed_behind(comparison, found)
         shared = min(self.reused[row], self.prompt[row])
         lost = max(0, min(comparison.first + agreed, self.prompt[row]) - shared)
-        moved = _almost(comparison)
+        moved = almost_hit(comparison)
         place = found.place
         hashed = xxhash.xxh3_64_intdigest(f"{found.cause}\n{place.kind}\n{place.role}\n{found.key}".encode()) >> 1
         if hashed not in self.examples:
-            self.examples[hashed] = _example(row, other, comparison, found, agreed)
+            self.examples[hashed] = example(row, other, comparison, found, agreed)
         return Verdict(found.cause, other, comparison.first, str(place), found.detail, hashed, lost, moved)
 
     def finish(self) -> Breaks:
@@ -321,60 +296,3 @@ def _went_back(comparison: Comparison) -> bool:
 def _answer_is_approximate(comparison: Comparison) -> bool:
     """The difference lies in an answer whose ids were made from its text: nothing is proven by it."""
     return comparison.place.kind == "output" and comparison.old.output != "ids"
-
-
-def _agreed(comparison: Comparison, found: Found) -> int:
-    """Tokens behind the first difference that would be shared without it, up to the next difference of another kind."""
-    if found.moved:
-        return _agreed_in_any_order(comparison)
-    total = 0
-    for number, gap in enumerate(comparison.walk.gaps):
-        if number and not _explained(comparison, found, gap.new_start, gap.old_start, gap.new_end, gap.old_end):
-            break
-        total += gap.agrees
-    return total
-
-
-def _almost(comparison: Comparison) -> int:
-    """Equal text behind the first difference, wherever it stands: in order, and moved from one gap to another."""
-    gaps = comparison.walk.gaps
-    new, old = comparison.new.prompt, comparison.old.tokens
-    ours = b"".join(new[4 * gap.new_start : 4 * gap.new_end] for gap in gaps)
-    theirs = b"".join(old[4 * gap.old_start : 4 * gap.old_end] for gap in gaps)
-    return sum(gap.agrees for gap in gaps) + moved_agreement(ours, theirs, 0)
-
-
-def _explained(comparison: Comparison, found: Found, a: int, b: int, a_end: int, b_end: int) -> bool:
-    if found.explains is None or max(a_end - a, b_end - b) > 400:
-        return False
-    new = comparison.decode(comparison.new, a - 12, min(a_end + 16, comparison.new.prompt_tokens))
-    old = comparison.decode(comparison.old, b - 12, b_end + 16)
-    return new is not None and old is not None and found.explains(new, old)
-
-
-def _agreed_in_any_order(comparison: Comparison) -> int:
-    """Where text only changed places, everything that is found again counts, up to the last gap that is filled."""
-    gaps = comparison.walk.gaps
-    new, old = comparison.new.prompt, comparison.old.tokens
-    end = comparison.first
-    for gap in gaps:
-        here = moved_agreement(new[: 4 * gap.new_end], old, comparison.first)
-        if 2 * (here + 64) < gap.new_end - comparison.first:
-            break
-        end = gap.new_end + gap.agrees
-    return moved_agreement(new[: 4 * end], old, comparison.first)
-
-
-def _example(row: int, other: int, comparison: Comparison, found: Found, agreed: int) -> BreakExample:
-    first = comparison.first
-    left = comparison.decode(comparison.new, first - 24, first)
-    old = comparison.decode(comparison.old, first, first + 12)
-    new = comparison.decode(comparison.new, first, min(first + 12, comparison.new.prompt_tokens))
-    spot = None if found.context is None else Spot(found.cause, _spot_part(comparison, found.place), found.context)
-    return BreakExample(row, other, first, str(found.place), left, old, new, found.detail, agreed, found.cause, spot)
-
-
-def _spot_part(comparison: Comparison, place: Place) -> str:
-    if comparison.new.kind != "chat":
-        return "text"
-    return place.kind if place.kind in ("system", "tools") else "message"

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from prefixscope.breaks.comparison import Comparison, Place
+from prefixscope.breaks.comparison import Comparison
+from prefixscope.breaks.sides import Place
 
 __all__ = ["Detector", "Explains", "Found", "Prove", "shape_of"]
 

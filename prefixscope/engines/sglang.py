@@ -100,6 +100,13 @@ FACTS = (
         "source read",
     ),
     Fact(
+        "images, audio, video",
+        "all placeholder tokens of an item become one value made of a hash of its content",
+        "schedule_batch.py: pad_value",
+        "0.5.23",
+        "source read",
+    ),
+    Fact(
         "sliding window and recurrent layers",
         "a node must be preceded by a live window, or hold a state; the first sibling at a fork misses as in vLLM; "
         "not modelled here",

@@ -109,6 +109,21 @@ FACTS = (
         "seen running",
     ),
     Fact(
+        "images, audio, video",
+        "an item takes the place of its placeholder; blocks it reaches into carry its identifier (the part's uuid, else "
+        "a hash of its content), since 0.19 with its offset in the block",
+        "v1/core/kv_cache_utils.py: generate_block_hash_extra_keys; multimodal/hasher.py",
+        "0.11 to 0.33",
+        "function run",
+    ),
+    Fact(
+        "prompts given as embeddings",
+        "token ids are 0, and each block carries a hash of its stretch of the tensor",
+        "v1/core/kv_cache_utils.py: generate_block_hash_extra_keys",
+        "0.32",
+        "source read",
+    ),
+    Fact(
         "eviction",
         "least recently used, tail of a sequence first; freed blocks without a hash are reused before all others",
         "v1/core/block_pool.py; 400 requests on 32 blocks without a difference",

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from prefixscope.breaks.bodies import NOTHING, BodyPieces, BodyStore, body_of
-from prefixscope.breaks.comparison import Rendered
 from prefixscope.breaks.finder import BreakFinder
+from prefixscope.breaks.sides import Rendered
 from prefixscope.breaks.table import Breaks
 from prefixscope.errors import ModelError
 from prefixscope.index.builder import BuiltLineage

@@ -20,7 +20,7 @@ from prefixscope.records import LoggedRequest, Source
 __all__ = ["IngestOptions", "Ingested", "TextSource", "ingest", "model_table", "nothing_left", "prompt_rules"]
 
 _REPORT_EVERY = 500
-_AHEAD_CHARACTERS = 4 << 20
+_AHEAD_CHARACTERS = 16 << 20
 """So much text is rendered ahead while a fast tokenizer is being built."""
 
 

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import xxhash
 
+from prefixscope.models.heap import give_back_freed_memory
 from prefixscope.records import Source
 
 __all__ = [
@@ -203,6 +204,7 @@ class LateEncoder:
         # whatever goes wrong while a foreign engine is built: the judge can do without it
         with contextlib.suppress(Exception):
             self._built = self._build()
+        give_back_freed_memory()
 
     def _proved_engine(self) -> Encoder:
         """The fast engine after it gave the same ids for the first texts, else the judge."""

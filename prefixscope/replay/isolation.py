@@ -19,14 +19,24 @@ from prefixscope.replay.item import ReplayItem, ids_of, tokens_of
 from prefixscope.replay.meter import Meter
 from prefixscope.replay.results import ControlReading, EndpointFacts, IsolationMethod, IsolationReport
 
-__all__ = ["METHODS", "Controls", "Isolation", "NoResetError", "choose_isolation"]
+__all__ = ["METHODS", "Controls", "Isolation", "NoResetError", "choose_isolation", "first_block_tokens"]
 
 METHODS: tuple[IsolationMethod, ...] = ("reset", "salt", "extra_key", "first_block")
 RESET_PAGES = {"vllm": "/reset_prefix_cache", "vllm-ascend": "/reset_prefix_cache", "sglang": "/flush_cache"}
 RESET_ATTEMPTS = 10
 RESET_PAUSE_S = 0.3
 SHORTEST_CONTROL = 64
+SHORTEST_FIRST_BLOCK = 8
 CONTROL_ROW = -1
+
+
+def first_block_tokens(unit: int) -> int:
+    """Length of a unique first block: whole units, long enough not to come up again in another run by chance.
+
+    >>> first_block_tokens(1), first_block_tokens(16)
+    (8, 16)
+    """
+    return -(-SHORTEST_FIRST_BLOCK // unit) * unit
 
 
 class NoResetError(Exception):
@@ -91,7 +101,7 @@ class Isolation:
 
             def first_block(prompt: bytes) -> bytes:
                 if prompt[:4] not in blocks:
-                    blocks[prompt[:4]] = self._controls.tokens(self._unit)
+                    blocks[prompt[:4]] = self._controls.tokens(first_block_tokens(self._unit))
                 return blocks[prompt[:4]]
 
             return Scope(first_block=first_block)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from prefixscope.engines.profile import EngineProfile
 from prefixscope.replay.compare import comparison_of, diagnosis_of, gate_of, prompt_report_of, row_of
 from prefixscope.replay.fit import LatencyModel, LatencyPoint, NoFitError, fit_latency, worth_of
+from prefixscope.replay.isolation import first_block_tokens
 from prefixscope.replay.measurement import CACHED_TOKENS_FLAG
 from prefixscope.replay.meter import COUNTED
 from prefixscope.replay.outputs import output_report_of
@@ -198,8 +199,8 @@ def _warnings(seen: Seen, phases: Sequence[PhaseReport]) -> list[str]:
         found.append(f"no cold start: {'; '.join(seen.isolation.tried) or 'not wanted'}")
     if seen.isolation.changes_prompt:
         found.append(
-            "cold starts are made by a unique first block: every prompt is one block longer than in the "
-            "log, and answers of different cold starts are not compared"
+            f"cold starts are made by a unique first block: every prompt is {first_block_tokens(seen.profile.match_unit)} "
+            "tokens longer than in the log, and answers of different cold starts are not compared"
         )
     found += _silent(seen)
     for phase in phases:

@@ -20,7 +20,9 @@ def nothing(*_: object) -> None:
     """Progress that nobody watches."""
 
 
-def explained(folder: Path, rows: list[dict[str, object]], template: str | None = CHATML, **options: object) -> api.Explanation:
+def explained(
+    folder: Path, rows: list[dict[str, object]], template: str | None = CHATML, **options: object
+) -> api.Explanation:
     models = None if template is None else str(write_models(folder, {"chat_template": template}))
     path = write_log(folder / "log.jsonl", rows)
     log = api.LogOptions((str(path),), models_file=models, render=None if template is None else "plain")
@@ -93,7 +95,10 @@ def test_38_a_conversation_over_two_replicas_was_routed_elsewhere(tmp_path: Path
     found = explained(tmp_path, rows, None)
     lost = found.rows["loss_routing"]
     assert sum(lost) == case(38)["expect"]["lost_to_routing_round_robin"]
-    assert found.rows["break_cause"] == ["first_seen", *("routed_elsewhere" if one else "append_only" for one in lost[1:])]
+    assert found.rows["break_cause"] == [
+        "first_seen",
+        *("routed_elsewhere" if one else "append_only" for one in lost[1:]),
+    ]
 
 
 @needs_shared
@@ -118,7 +123,10 @@ def test_faults_group_by_place_and_count_what_they_cost(tmp_path: Path) -> None:
         rows.append(chat(f"Now 10:0{number}:00. {RULES}", f"question {number}"))
         rows.append(chat(f"{RULES}\nRequest id 5a28{number}77c: be brief.", f"other question {number}"))
     report = explained(tmp_path, rows).report
-    assert {(fault.cause, fault.part) for fault in report.faults} >= {("timestamp", "system"), ("volatile_id", "system")}
+    assert {(fault.cause, fault.part) for fault in report.faults} >= {
+        ("timestamp", "system"),
+        ("volatile_id", "system"),
+    }
     assert report.lost_tokens == sum(fault.lost_tokens for fault in report.faults)
     assert sum(report.causes.values()) == 12
     assert [fault.lost_tokens for fault in report.faults] == sorted(

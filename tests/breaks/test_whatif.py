@@ -25,7 +25,9 @@ def nothing(*_: object) -> None:
 
 
 def totals_of(log: Path, **options: Any) -> tuple[int, int]:
-    found = api.analyze(api.AnalyzeOptions(api.LogOptions((str(log),), models_file=str(SAMPLES / "models.toml"))), nothing)
+    found = api.analyze(
+        api.AnalyzeOptions(api.LogOptions((str(log),), models_file=str(SAMPLES / "models.toml"))), nothing
+    )
     totals = found.reports[0].totals
     return totals.prompt_tokens, totals.cached_tokens
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from prefixscope.breaks.agreement import ANCHOR
-from prefixscope.breaks.comparison import Comparison, Place
+from prefixscope.breaks.comparison import Comparison
 from prefixscope.breaks.found import Found
+from prefixscope.breaks.sides import Place
 from prefixscope.breaks.volatile import common_chars, volatile_walk
 
 __all__ = ["generation_prefix", "special_tokens", "template_date", "template_kwargs"]
@@ -109,4 +110,4 @@ def generation_prefix(comparison: Comparison) -> Found | None:
     ends = comparison.decode(comparison.old, comparison.first, comparison.old.prompt_tokens)
     if ends is None or len(ends) > part.end_char - part.start_char + 1 or not text.endswith(ends):
         return None
-    return Found("template_generation_prefix", Place("generation"), key=ends.strip()[:40], detail=ends.strip()[:40])
+    return Found("template_generation_prefix", Place("generation"), key=ends.strip()[:40])

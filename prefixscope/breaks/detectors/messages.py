@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from prefixscope.breaks.comparison import Comparison, Place
+from prefixscope.breaks.comparison import Comparison
 from prefixscope.breaks.forms import (
     canonical,
     content_text,
@@ -16,6 +16,7 @@ from prefixscope.breaks.forms import (
     without_thoughts,
 )
 from prefixscope.breaks.found import Found
+from prefixscope.breaks.sides import Place
 from prefixscope.records import Json
 
 __all__ = [

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from prefixscope.breaks.comparison import Comparison, Place
+from prefixscope.breaks.comparison import Comparison
 from prefixscope.breaks.forms import canonical, content_text, strings_of
 from prefixscope.breaks.found import Found
 from prefixscope.breaks.header import context_of
 from prefixscope.breaks.kept import may_be_moved, reordered_text
+from prefixscope.breaks.sides import Place
 from prefixscope.breaks.spaces import space_only
 from prefixscope.breaks.volatile import VolatileWalk, volatile_walk
 

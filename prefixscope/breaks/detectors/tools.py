@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from prefixscope.breaks.comparison import Comparison, Place
+from prefixscope.breaks.comparison import Comparison
 from prefixscope.breaks.forms import canonical, printed
 from prefixscope.breaks.found import Found
 from prefixscope.breaks.header import context_of
+from prefixscope.breaks.sides import Place
 from prefixscope.breaks.volatile import volatile_walk
 from prefixscope.records import Json
 
@@ -76,11 +77,10 @@ def tools_changed(comparison: Comparison) -> Found | None:
     if lists is None:
         return None
     new, old = ({name_of(tool) for tool in tools} for tools in lists)
-    added, removed = sorted(new - old), sorted(old - new)
-    detail = "; ".join(
-        f"{word}: {', '.join(names)}" for word, names in (("added", added), ("removed", removed)) if names
-    )
-    return Found("tools_changed", _place(comparison), key=detail or "edited", detail=detail or "edited", moved=True)
+    # names of tools are text of the prompt: the detail, which an index keeps, has none
+    words = [word for word, names in (("added", new - old), ("removed", old - new)) if names] or ["edited"]
+    detail = " and ".join(words)
+    return Found("tools_changed", _place(comparison), key=detail, detail=detail, moved=True)
 
 
 def _place(comparison: Comparison) -> Place:

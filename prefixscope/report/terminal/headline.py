@@ -55,8 +55,9 @@ def rates(totals: Totals) -> RenderableType:
 
 
 def _is_simulated(totals: Totals) -> bool:
+    """Whether something below the engine's rule is worth a sentence: overlap only where it takes anything."""
     losses = totals.losses
-    return any(loss is not None for loss in (losses.in_flight, losses.routing, losses.capacity))
+    return bool(losses.in_flight) or losses.routing is not None or losses.capacity is not None
 
 
 def _engine_sentence(report: AnalyzeReport) -> str:
