@@ -137,6 +137,10 @@ def counted(log: str, tokenizer: str) -> dict[str, Any]:
         counts["bytes_hashed"] += len(data)
         return bytes(before(data))
 
+    def sampling(text: str, before: Any = encode._hash) -> int:
+        counts["bytes_hashed"] += len(text)
+        return int(before(text))
+
     def descending(self: Any, node: int, tokens: bytes, before: Any = PrefixTree._descend) -> int:
         leaf = at = int(before(self, node, tokens))
         while at != ROOT:
@@ -146,6 +150,7 @@ def counted(log: str, tokenizer: str) -> dict[str, Any]:
 
     encode.LateEncoder.encode = encoding
     repeats.xxhash = type("Counting", (), {"xxh3_128_digest": staticmethod(hashing)})
+    encode._hash = sampling
     PrefixTree._descend = descending
     result = ours(log, tokenizer, 1)
     return counts | {"requests": result["requests"]}

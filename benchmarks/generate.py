@@ -104,14 +104,15 @@ class Session:
     def _tool_step(self, room: int) -> int:
         name = self.writer.draw.choice(self.group.tools or [])["function"]["name"]
         call = {
-            "id": f"call{self.writer.draw.randrange(10**9):09d}",
+            "id": f"{self.writer.draw.randrange(10**9):09d}",
             "type": "function",
             "function": {"name": name, "arguments": json.dumps(self.writer.arguments())},
         }
-        result = self.writer.text(room // 2)
+        result, answer = self.writer.text(room // 3), self.writer.text(room // 6)
         self.messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
         self.messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
-        return len(result) + 120
+        self.messages.append({"role": "assistant", "content": answer})
+        return len(result) + len(answer) + 120
 
 
 def requests(count: int, tokens: int, sharing: float, seed: int) -> Iterator[dict[str, Any]]:

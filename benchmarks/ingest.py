@@ -125,7 +125,7 @@ def doubling(folder: str, asked: argparse.Namespace) -> dict[str, float]:
     first, second = counts
     names = ("tokens_encoded", "bytes_hashed", "nodes_visited")
     found = {f"{name} per request": second[name] / second["requests"] for name in names}
-    return found | {f"{name}, log doubled": second[name] / first[name] for name in names}
+    return found | {f"{name}, log doubled": second[name] / max(first[name], 1) for name in names}
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "prefixscope"
 
-BASE = {"errors", "records", "results", "hash_results", "capacity_results", "break_results"}
+BASE = {"errors", "records", "results", "hash_results", "capacity_results", "break_results", "replay_results"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "__main__": {"cli"},
@@ -20,6 +20,7 @@ ALLOWED: dict[str, set[str]] = {
     "hash_results": {"errors", "records", "results"},
     "break_results": {"errors", "records", "results"},
     "capacity_results": set(),
+    "replay_results": {"errors", "records", "results"},
     "logs": BASE,
     "models": BASE,
     "index": BASE,

@@ -155,7 +155,7 @@ def test_a_changed_head_of_an_index_is_noticed_or_does_not_matter(tmp_path: Path
     assert main(["index", log, "--output", str(index), "--quiet"]) == 0
     data, right = index.read_bytes(), read_index(str(index))
     noticed = 0
-    for place in range(data.index(b"prefixscope"), len(data), 7):
+    for place in range(data.index(b"prefixscope"), len(data), 29):
         try:
             found = read_index(damaged(index, place))
         except IndexFileError:
@@ -164,7 +164,7 @@ def test_a_changed_head_of_an_index_is_noticed_or_does_not_matter(tmp_path: Path
         assert found.provenance == right.provenance and found.namespaces == right.namespaces
         assert found.shared_tokens.tolist() == right.shared_tokens.tolist()
         assert (found.breaks is None) == (right.breaks is None)
-    assert noticed > 100
+    assert noticed > 50
 
 
 @pytest.mark.parametrize(

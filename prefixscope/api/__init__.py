@@ -17,6 +17,7 @@ from prefixscope.api.options import (
     MemoryOptions,
     Progress,
 )
+from prefixscope.api.replay import PreparedReplay, ReplayChoice, prepare_replay, run_replay
 
 __all__ = [
     "Analysis",
@@ -28,7 +29,9 @@ __all__ = [
     "IndexSummary",
     "LogOptions",
     "MemoryOptions",
+    "PreparedReplay",
     "Progress",
+    "ReplayChoice",
     "analyze",
     "blocks",
     "capacity",
@@ -39,6 +42,8 @@ __all__ = [
     "hashes",
     "is_endpoint",
     "model_facts",
+    "prepare_replay",
+    "run_replay",
     "template_doctor",
     "write_index",
 ]

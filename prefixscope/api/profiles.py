@@ -13,12 +13,13 @@ from prefixscope.engines.config import Layout, model_groups
 from prefixscope.engines.hosted import HOSTED
 from prefixscope.engines.profile import Platform
 from prefixscope.engines.running import RunningEngine, profile_of_running
+from prefixscope.engines.wire import default_rendering
 from prefixscope.errors import OptionError
 from prefixscope.index.lineage import Lineage
 from prefixscope.models.kv_bytes import KV_DTYPES
 from prefixscope.reuse.selection import duration_ns
 
-__all__ = ["check_choice", "memory_of", "profile_of", "service_ns"]
+__all__ = ["check_choice", "engine_options_of", "memory_of", "profile_of", "service_ns"]
 
 _VLLM = ("vllm", "vllm-ascend")
 _HOSTED = tuple(HOSTED)
@@ -100,10 +101,31 @@ def profile_of(
     options = _options(name, said, choice, memory or MemoryOptions(), unit)
     config: Mapping[str, Any] | None = lineage.provenance.get("model_configs", {}).get(pool)
     options, doubts = _with_config(options, config, memory or MemoryOptions(), said)
+    doubts = (*doubts, *_rendering(lineage, filed, wanted or default))
     if running is not None:
         return _told_by(running, wanted, options, doubts)
     profile = resolve(wanted or default, options)
     return dataclasses.replace(profile, assumed=(*profile.assumed, *doubts))
+
+
+def _rendering(lineage: Lineage, filed: str | None, engine: str) -> tuple[str, ...]:
+    """That prompts were rendered as another engine reads them, where rows of messages were and it matters."""
+    provenance = lineage.provenance
+    used = provenance.get("render") or default_rendering(filed or provenance.get("rendered_for", "vllm"))
+    own = default_rendering(engine)
+    if not provenance.get("templates") or used == own or engine == "trace":
+        return ()
+    said = "as --render says" if provenance.get("render") else "the rendering of the engine the log was read for"
+    return (f"prompts are rendered as {used} does ({said}); on its own this engine's would be {own}",)
+
+
+def engine_options_of(lineage: Lineage, pool: str, choice: EngineChoice) -> EngineOptions:
+    """What is known of the engine of one pool before it is asked itself: command line, models file, config.json."""
+    said: Mapping[str, Any] = lineage.provenance.get("engine_settings", {}).get(pool, {})
+    engine = choice.names[0] if choice.names else said.get("engine") or "vllm"
+    options = _options(engine.partition("@")[0], said, choice, MemoryOptions(), 1)
+    config: Mapping[str, Any] | None = lineage.provenance.get("model_configs", {}).get(pool)
+    return _with_config(options, config, MemoryOptions(), said)[0]
 
 
 def _options(

@@ -90,7 +90,7 @@ class Candidates:
                 message = self._store.value(piece)
             except LookupError:
                 return ()
-            role = message.get("role") if isinstance(message, dict) else None
+            role = str(message.get("role")) if isinstance(message, dict) else ""
             text = content_text(message) if role in ("system", "developer") else ""
             self._sketch_of[piece] = _text_sketches(text) if role in ("system", "developer") else ()
         return self._sketch_of[piece]

@@ -88,9 +88,14 @@ class Comparison:
         return new, old
 
     def message(self, piece: int) -> Mapping[str, Json]:
-        """A message by its piece number; what is no object has no fields."""
+        """A message by its piece number, with a role that is a text and tool calls that are a list, or without."""
         value = self._store.value(piece)
-        return value if isinstance(value, dict) else {"content": value}
+        if not isinstance(value, dict):
+            return {"content": value}
+        kinds = {"role": str, "tool_calls": list}
+        odd = [name for name, kind in kinds.items() if name in value and not isinstance(value[name], kind)]
+        # what a template makes of them is its own affair: they differ where their JSON differs
+        return {f"odd {name}" if name in odd else name: item for name, item in value.items()}
 
     @cached_property
     def equal_messages(self) -> int:

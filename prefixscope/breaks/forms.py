@@ -82,7 +82,7 @@ def without_thoughts(message: Mapping[str, Json]) -> dict[str, Json]:
         kept["content"] = [
             part
             for part in content
-            if not (isinstance(part, dict) and part.get("type") in ("thinking", "reasoning", "redacted_thinking"))
+            if not (isinstance(part, dict) and str(part.get("type")) in ("thinking", "reasoning", "redacted_thinking"))
         ]
     return kept
 
@@ -94,7 +94,7 @@ def thoughts_of(message: Mapping[str, Json]) -> list[str]:
     if isinstance(content, str):
         found += [match[0] for match in _THOUGHT.finditer(content)]
     for part in content if isinstance(content, list) else ():
-        if isinstance(part, dict) and part.get("type") in ("thinking", "reasoning"):
+        if isinstance(part, dict) and str(part.get("type")) in ("thinking", "reasoning"):
             found += [value for key in ("thinking", "text", "reasoning") if isinstance(value := part.get(key), str)]
     return found
 
@@ -121,7 +121,7 @@ def media_of(message: Mapping[str, Json]) -> list[str]:
         for part in (content if isinstance(content, list) else ())
         if isinstance(part, dict)
         and "text" not in str(part.get("type", "text"))
-        and part.get("type") not in ("refusal", "thinking", "reasoning", "redacted_thinking", "tool_reference")
+        and str(part.get("type")) not in ("refusal", "thinking", "reasoning", "redacted_thinking", "tool_reference")
     ]
 
 

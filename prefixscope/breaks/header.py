@@ -58,7 +58,7 @@ def without_spots(request: LoggedRequest, spots: tuple[Spot, ...]) -> Mapping[st
 def _message(message: Any, spots: tuple[Spot, ...]) -> Any:
     if not isinstance(message, dict):
         return message
-    part = "system" if message.get("role") in ("system", "developer") else "message"
+    part = "system" if str(message.get("role")) in ("system", "developer") else "message"
     wanted = tuple(spot for spot in spots if spot.part == part)
     if not wanted:
         return message

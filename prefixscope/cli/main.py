@@ -28,6 +28,7 @@ from prefixscope.cli.hashes import hashes
 from prefixscope.cli.index import index
 from prefixscope.cli.lint import lint
 from prefixscope.cli.models import models_
+from prefixscope.cli.replay import replay
 from prefixscope.cli.screen import say
 from prefixscope.errors import PrefixscopeError
 from prefixscope.report.text import visible
@@ -48,6 +49,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "capacity": capacity,
     "explain": explain,
     "lint": lint,
+    "replay": replay,
     "hashes": hashes,
     "events": events,
     "models": models_,

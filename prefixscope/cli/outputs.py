@@ -34,12 +34,13 @@ class Outputs:
         requests: str | None = None,
         force: bool = False,
         stdout_is_data: bool = False,
+        more: Mapping[str, str | None] | None = None,
     ) -> None:
         from prefixscope.report.rows import row_format
 
         if requests is not None:
             row_format(requests)
-        named = [("--json", json_file), ("--requests", requests)]
+        named = [("--json", json_file), ("--requests", requests), *(more or {}).items()]
         self._files = {
             option: OutputFile(path, option=option, force=force) for option, path in named if path is not None
         }
@@ -79,6 +80,11 @@ class Outputs:
 
         if "--json" in self._handles:
             self._handles["--json"].write(encode(document))
+
+    def write(self, option: str, content: bytes) -> None:
+        """Writes a file of another option (`more`) where the user asked for it."""
+        if option in self._handles:
+            self._handles[option].write(content)
 
     def write_rows(self, rows: Mapping[str, Sequence[Any]]) -> None:
         """Writes the rows where the user asked for them."""

@@ -87,11 +87,12 @@ def line_batches(
         if held < size:
             continue
         if b"\n" in chunk:
+            cut = chunk.rindex(b"\n") + 1
+            parts[-1] = chunk[:cut]
             data = b"".join(parts)
-            cut = data.rindex(b"\n") + 1
-            yield LineBatch(data[:cut], line)
-            line += data.count(b"\n", 0, cut)
-            parts, held = [data[cut:]], len(data) - cut
+            yield LineBatch(data, line)
+            line += data.count(b"\n")
+            parts, held = [chunk[cut:]], len(chunk) - cut
         elif held > longest:
             data = b"".join(parts)
             cut = data.rfind(b"\n") + 1

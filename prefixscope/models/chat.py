@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from prefixscope.models.clock import RequestClock
 from prefixscope.models.encode import without_surrogates
-from prefixscope.models.repeats import PromptText, Repeats, conversation_key
+from prefixscope.models.repeats import PromptText, Repeats
 from prefixscope.models.table import ModelEntry
 from prefixscope.models.template import Rendering, RenderLimits, Unrenderable, content_format, render
 from prefixscope.models.tokenizer import LoadedModel
@@ -81,14 +81,14 @@ def render_chat(
         return render(source, changed, model.special_tokens, clock, plain=plain, limit=limit)
 
     special = rendering == "vllm" and body.get("add_special_tokens") is True
-    key = conversation_key(conversation, id(model), source, rendering, special)
-    prompt = repeats.get(key)
+    settings = (id(model), source, rendering, special)
+    prompt = repeats.get(conversation, *settings)
     if prompt is None:
         prompt = _rendered(again, conversation, rendering)
         if clock.asked:
             notes.append("template_prints_date" if request.time_ns is not None else "template_prints_fixed_date")
         else:
-            repeats.put(key, prompt)
+            repeats.put(conversation, prompt, *settings)
     if prompt.bare_tools:
         conversation = _with_bare_tools(conversation)
     return RenderedChat(

@@ -157,11 +157,11 @@ class PromptMaker:
             )  # fmt: skip
             return Started(request, entry, model, rendering, chat.prompt, chat)
         text = _completion_prompt(request.body)
-        key = (id(model), request.body.get("add_special_tokens") is not False, text)
-        prompt = self.repeats.get(key)
+        special = request.body.get("add_special_tokens") is not False
+        prompt = self.repeats.get(text, id(model), special)
         if prompt is None:
             prompt = PromptText(*without_surrogates(text))
-            self.repeats.put(key, prompt)
+            self.repeats.put(text, prompt, id(model), special)
         return Started(request, entry, model, rendering, prompt, None)
 
     def complete(self, started: Started, *, with_parts: bool = False) -> Made | Unrenderable:

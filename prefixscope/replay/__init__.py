@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from prefixscope.replay.item import ReplayItem
     from prefixscope.replay.options import ReplayOptions, plan_of
     from prefixscope.replay.phases import Load
-    from prefixscope.replay.results import ReplayReport
     from prefixscope.replay.run import replay
     from prefixscope.replay.sample import Sample, sample_of
 
@@ -22,7 +21,6 @@ __all__ = [
     "Load",
     "ReplayItem",
     "ReplayOptions",
-    "ReplayReport",
     "Sample",
     "plan_of",
     "read_latency",
@@ -35,7 +33,6 @@ _HOME = {
     "Load": "phases",
     "ReplayItem": "item",
     "ReplayOptions": "options",
-    "ReplayReport": "results",
     "Sample": "sample",
     "plan_of": "options",
     "read_latency": "fit",

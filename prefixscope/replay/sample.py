@@ -19,40 +19,12 @@ import numpy.typing as npt
 
 from prefixscope.index.lineage import Lineage
 from prefixscope.index.topology import Topology
+from prefixscope.replay_results import SampleReport, Stratum
 
-__all__ = ["Sample", "SampleReport", "Stratum", "families_of", "sample_of"]
+__all__ = ["Sample", "families_of", "sample_of"]
 
 Rows = list[int]
 LARGEST_SHARE = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Stratum:
-    """One class of the sample: a model and a range of prompt lengths; log against sample."""
-
-    model: str
-    shortest_tokens: int
-    longest_tokens: int
-    families: int
-    requests: int
-    sampled_families: int
-    sampled_requests: int
-
-
-@dataclass(frozen=True, slots=True)
-class SampleReport:
-    """How the sample was taken. `cut_families`: too large to go in whole, so their first rows (in time) were taken."""
-
-    requests: int
-    prompt_tokens: int
-    families: int
-    cut_families: int
-    log_requests: int
-    log_prompt_tokens: int
-    reusable_tokens: int
-    log_reusable_tokens: int
-    strata: tuple[Stratum, ...]
-    seed: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from prefixscope.replay.isolation import first_block_tokens
 from prefixscope.replay.measurement import CACHED_TOKENS_FLAG
 from prefixscope.replay.meter import COUNTED
 from prefixscope.replay.outputs import output_report_of
-from prefixscope.replay.results import (
+from prefixscope.replay_results import (
     EndpointFacts,
     IsolationReport,
     OutputReport,
@@ -198,9 +198,10 @@ def _warnings(seen: Seen, phases: Sequence[PhaseReport]) -> list[str]:
     if seen.isolation.method == "none":
         found.append(f"no cold start: {'; '.join(seen.isolation.tried) or 'not wanted'}")
     if seen.isolation.changes_prompt:
+        added = first_block_tokens(seen.profile.match_unit)
         found.append(
-            f"cold starts are made by a unique first block: every prompt is {first_block_tokens(seen.profile.match_unit)} "
-            "tokens longer than in the log, and answers of different cold starts are not compared"
+            f"cold starts are made by a unique first block: every prompt is {added} tokens longer than in the log, and "
+            "answers of different cold starts are not compared"
         )
     found += _silent(seen)
     for phase in phases:

@@ -131,7 +131,6 @@ def _engine_sections(report: AnalyzeReport) -> Document:
         "prefixes": plain(report.prefixes),
         "sessions": plain(report.sessions),
         "breaks": None if report.breaks is None else [plain(fault) for fault in report.breaks.faults],
-        "causes": None if report.breaks is None else plain(report.breaks.causes),
         "measured": None if report.measured is None else _measured(report.measured, report.unexplained_tokens),
         "method": plain(report.method),
     }

@@ -143,7 +143,8 @@ _ANSWERS: Mapping[str, WarningWords] = {
         "output token ids are out of range", "they were dropped; the answer occupies memory but matches nothing"
     ),
     "invalid_output_tokens": WarningWords(
-        "output_tokens is no count of tokens", "it was dropped; the answer's length comes from elsewhere or is unknown"
+        "a count of output tokens is no number of tokens",
+        "it was dropped; the answer's length comes from elsewhere or is unknown",
     ),
     "output_split_over_choices": WarningWords(
         "requests ask for several answers, and usage counts them together",

@@ -244,33 +244,20 @@ def tool_argument_order(turns: Turns, rng: random.Random) -> Planted:
 
 
 def _tool_arguments(turns: Turns, rng: random.Random, *, spaces: bool) -> Planted:
-    done = False
+    def change(message: dict[str, Any]) -> bool:
+        for call in message.get("tool_calls") or ():
+            text = call["function"]["arguments"]
+            value = json.loads(text)
+            if spaces:
+                other = json.dumps(value, separators=(",", ":") if ": " in text else (", ", ": "), ensure_ascii=False)
+            else:
+                other = json.dumps(dict(reversed(value.items())), ensure_ascii=False)
+            if other != text and (spaces or len(value) > 1):
+                call["function"]["arguments"] = other
+                return True
+        return False
 
-    def rewritten(text: str) -> str:
-        value = json.loads(text)
-        other = json.dumps(value, separators=(",", ":") if ": " in text else (", ", ": "), ensure_ascii=False)
-        return other if spaces else json.dumps(dict(reversed(value.items())), ensure_ascii=False)
-
-    def change(body: dict[str, Any]) -> bool:
-        nonlocal done
-        called = [call["function"] for message in body["messages"] for call in message.get("tool_calls") or ()]
-        if not called or (not spaces and len(json.loads(called[0]["arguments"])) < 2):
-            return False
-        call = called[0]
-        other = rewritten(call["arguments"])
-        done = other != call["arguments"]
-        call["arguments"] = other
-        return done
-
-    turns = copy.deepcopy(turns)
-    start = next((n for n, body in enumerate(turns) if any(m.get("tool_calls") for m in body["messages"])), None)
-    if start is None or start + 1 >= len(turns):
-        return turns, set()
-    first = rng.randrange(start + 1, len(turns))
-    done = [change(body) for body in turns[first:]]  # every body is changed, also behind one that can't be
-    if not all(done):
-        return turns, set()
-    return turns, {first}
+    return _earlier(turns, rng, ("assistant",), change)
 
 
 def _earlier(

@@ -17,14 +17,15 @@ pytestmark = pytest.mark.real_tokenizers
 def examined(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, TemplateProbe]]:
     folder = tmp_path_factory.mktemp("templates")
     qwen = or_skip(tokenizer_folder, "qwen3")
-    sources = or_skip(templates)
-    lines = []
-    for name, source in sources.items():
-        (folder / f"{name}.jinja").write_text(source, encoding="utf-8")
-        lines.append(f'[models."{name}"]\npath = "{qwen}"\nchat_template = "{folder / name}.jinja"\n')
-    (folder / "models.toml").write_text("\n".join(lines))
-    found = template_doctor((), LogOptions((), models_file=str(folder / "models.toml")))
-    return {one.model: {probe.probe: probe for probe in one.probes} for one in found}
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / file).symlink_to(qwen / file)
+    # one tokenizer with all templates under their names, so that it is loaded once
+    named = folder / "additional_chat_templates"
+    named.mkdir()
+    for name, source in or_skip(templates).items():
+        (named / f"{name}.jinja").write_text(source, encoding="utf-8")
+    found = template_doctor((str(folder),), LogOptions(()))
+    return {one.template: {probe.probe: probe for probe in one.probes} for one in found}
 
 
 def breakers(examined: dict[str, dict[str, TemplateProbe]], probe: str, verdict: str = "breaks") -> set[str]:

@@ -439,6 +439,7 @@ def test_engines_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     capsys.readouterr()
     assert main(["analyze", str(SUPPORT_CHAT), "--models", str(sample / "models.toml"), *engines, "-q"]) == 0
     shown = capsys.readouterr().out
+    assert "prompts are rendered as vllm does" in " ".join(shown.split())
     assert "assumed: vLLM Ascend 0.23, block 128" in shown and "assumed: SGLang 0.5.23, block 1" in shown
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import threading
 from types import SimpleNamespace
@@ -22,7 +23,7 @@ from prefixscope.models.encode import (
     TokenizersEncoder,
     ids_to_bytes,
 )
-from prefixscope.models.repeats import PromptText, Repeats, conversation_key
+from prefixscope.models.repeats import PromptText, Repeats, canonical
 from prefixscope.models.sandbox import remembering
 from prefixscope.models.segments import SegmentEncoder, cut_tokens
 from prefixscope.records import Conversation
@@ -233,7 +234,7 @@ def test_a_tokenizer_made_to_break_the_rule_is_caught_by_its_judge() -> None:
 # -- repeats --------------------------------------------------------------------------------------------------------
 
 
-def test_keys_tell_types_order_and_settings_apart() -> None:
+def test_types_order_and_settings_are_told_apart() -> None:
     values: list[Any] = [
         "1",
         1,
@@ -247,26 +248,38 @@ def test_keys_tell_types_order_and_settings_apart() -> None:
         float("nan"),
         "\ud800",
     ]
-    keys = {conversation_key(Conversation(({"role": "user", "content": value},))) for value in values}
-    assert len(keys) == len(values) and None not in keys
-    one = Conversation(({"role": "user"},))
-    others = [Conversation(one.messages, tools=()), Conversation(one.messages, options={"a": 1}),
-              Conversation(one.messages, add_generation_prompt=False),
-              Conversation(one.messages, documents=())]  # fmt: skip
-    assert len({conversation_key(other) for other in (one, *others)}) == 5
-    assert conversation_key(one, "a") != conversation_key(one, "b")
+    given = [Conversation(({"role": "user", "content": value},)) for value in values]
+    one = Conversation(({"role": "user", "content": "x"},))
+    given += [one, Conversation(one.messages, tools=()), Conversation(one.messages, options={"a": 1}),
+              Conversation(one.messages, add_generation_prompt=False), Conversation(one.messages, documents=()),
+              Conversation(({"content": "x", "role": "user"},))]  # fmt: skip
+    assert len({canonical(conversation) for conversation in given}) == len(given)
+    repeats = Repeats()
+    for number, conversation in enumerate(given):
+        assert repeats.get(conversation, "a") is None
+        repeats.put(conversation, PromptText(str(number)), "a")
+        assert repeats.get(conversation, "b") is None
+    for number, conversation in enumerate(given):
+        again = repeats.get(copy.deepcopy(conversation), "a")
+        assert again is not None and again.text == str(number)
+
+
+def test_equal_values_are_equal_whichever_objects_they_share() -> None:
     shared = {"x": "long text"}
-    assert conversation_key(Conversation((shared, shared))) == conversation_key(Conversation((shared, dict(shared))))
-    assert conversation_key(Conversation(({"role": object()},))) is None
+    assert canonical(Conversation((shared, shared))) == canonical(Conversation((shared, dict(shared))))
+    odd = Conversation(({"role": object()},))
+    assert canonical(odd) is None
+    repeats = Repeats()
+    repeats.put(odd, PromptText("x"))
+    assert repeats.get(odd) is None
 
 
 def test_repeats_stay_in_their_room() -> None:
     repeats = Repeats(room=100)
     for number in range(50):
-        repeats.put(number, PromptText("x" * 30))
-    assert [number for number in range(50) if repeats.get(number)] == [47, 48, 49]
-    repeats.put(None, PromptText("x"))
-    assert repeats.get(None) is None and repeats.found == 3
+        repeats.put(str(number), PromptText("x" * 30))
+    assert [number for number in range(50) if repeats.get(str(number))] == [47, 48, 49]
+    assert repeats.found == 3
 
 
 def test_the_limits_are_what_the_documentation_says() -> None:

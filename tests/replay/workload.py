@@ -11,7 +11,7 @@ from prefixscope.replay.connection import ClientLimits
 from prefixscope.replay.item import ReplayItem, tokens_of
 from prefixscope.replay.mock import render_bytes
 from prefixscope.replay.options import ReplayOptions
-from prefixscope.replay.results import PhaseReport, ReplayReport
+from prefixscope.replay_results import PhaseReport, ReplayReport
 from prefixscope.replay.run import replay
 
 URL = "http://engine.test:8000/v1"

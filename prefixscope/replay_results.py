@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from prefixscope.results import rate
 
@@ -21,6 +21,8 @@ __all__ = [
     "Quantiles",
     "ReplayReport",
     "RequestRow",
+    "SampleReport",
+    "Stratum",
     "Verdict",
     "Worth",
 ]
@@ -264,6 +266,35 @@ class Worth:
 
 
 @dataclass(frozen=True, slots=True)
+class Stratum:
+    """One class of the sample: a model and a range of prompt lengths; log against sample."""
+
+    model: str
+    shortest_tokens: int
+    longest_tokens: int
+    families: int
+    requests: int
+    sampled_families: int
+    sampled_requests: int
+
+
+@dataclass(frozen=True, slots=True)
+class SampleReport:
+    """How the sample was taken. `cut_families`: too large to go in whole, so their first rows (in time) were taken."""
+
+    requests: int
+    prompt_tokens: int
+    families: int
+    cut_families: int
+    log_requests: int
+    log_prompt_tokens: int
+    reusable_tokens: int
+    log_reusable_tokens: int
+    strata: tuple[Stratum, ...]
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReplayReport:
     """Everything one run found out. `gate` are the sentences of failed `--validate` thresholds (empty: passed)."""
 
@@ -278,7 +309,7 @@ class ReplayReport:
     requests: tuple[RequestRow, ...]
     prompts: PromptReport
     outputs: OutputReport | None
-    latency: object | None
+    latency: Any
     latency_why: str
     worth: Worth
     warnings: tuple[str, ...]
