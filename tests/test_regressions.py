@@ -180,3 +180,11 @@ def test_an_index_with_impossible_numbers_is_refused(tmp_path: Path, column: str
     parquet.write_table(table.set_column(place, column, pyarrow.array([value] * len(table))), index)
     with pytest.raises(IndexFileError, match="does not hold together"):
         read_index(str(index))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes on Linux only")
+def test_a_file_name_that_is_not_utf8_can_be_indexed(tmp_path: Path) -> None:
+    log = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.jsonl"))
+    index = tmp_path / "x.parquet"
+    assert main(["index", written(log, [{"prompt_token_ids": PROMPT}] * 2), "-o", str(index), "--quiet"]) == 0
+    assert report(str(index), tmp_path)["totals"]["requests"] == 2

@@ -81,7 +81,9 @@ def _words(labels: Labels) -> Any:
     import pyarrow as pa
 
     codes = pa.array(labels.codes, mask=labels.codes == UNKNOWN)
-    return pa.DictionaryArray.from_arrays(codes, pa.array(labels.names, pa.string()))
+    # A file name that is not UTF-8 reaches us with lone surrogates, which Parquet can't hold.
+    names = [name.encode("utf-8", "backslashreplace").decode() for name in labels.names]
+    return pa.DictionaryArray.from_arrays(codes, pa.array(names, pa.string()))
 
 
 def _nullable(values: Int64) -> Any:
