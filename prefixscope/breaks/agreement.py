@@ -98,8 +98,8 @@ def _agree_again(new: bytes, old: bytes, a: int, b: int) -> tuple[int, int] | No
     new_tokens, old_tokens = len(new) // 4, len(old) // 4
     best: tuple[int, int] | None = None
     for step in steps:
-        if best is not None and step > best[0] - a + best[1] - b:
-            break
+        if best is not None and 2 * step > best[0] - a + best[1] - b:
+            break  # of two nearer places one would lie less than half as far
         if a + step + ANCHOR <= new_tokens:
             place = _find(old, new[4 * (a + step) : 4 * (a + step + ANCHOR)], b)
             if place >= 0:

@@ -44,11 +44,11 @@ _WHOLE = re.compile(
     r"|(?P<volatile_id>\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b)",
 )
 _WORD = re.compile(r"[A-Za-z0-9_+/=\-]")
-_LABEL = re.compile(
-    r"(?:\b|_)(?:id|ids|uuid|guid|nonce|token|request|req|session|trace|span|hash|key|ref|reference|seed|salt|cch|run|job|"
-    r"ticket|build|version|correlation|checksum|digest|signature|call|turn|count|counter|number|no|nr)\b[\"'\s:=#>(\[\-]*$",
-    re.IGNORECASE,
+_LABELS = frozenset(
+    "id ids uuid guid nonce token request req session trace span hash key ref reference seed salt cch run job ticket build "
+    "version correlation checksum digest signature call turn count counter number no nr".split()
 )
+_LAST_WORD = re.compile(r"[A-Za-z]+$")
 _BEFORE, _AFTER = 48, 96
 ENOUGH = 12
 """Characters that must agree behind a volatile stretch (or all there are)."""
@@ -170,10 +170,16 @@ def _id(new: str, old: str, at: int, other: int, floor: int) -> Volatile | None:
     ours, theirs = new[start:new_end], old[old_start:old_end]
     if not ours or not theirs:
         return None
-    labelled = _LABEL.search(new, max(0, start - 24), start) is not None
+    labelled = _is_labelled(new, start)
     if not _like_ids(ours, theirs, labelled):
         return None
     return Volatile("volatile_id", start, new_end, old_start, old_end)
+
+
+def _is_labelled(text: str, start: int) -> bool:
+    """Whether a word such as `id` or `request` stands in front, with nothing but signs between."""
+    word = _LAST_WORD.search(text[max(0, start - 24) : start].rstrip(" \t\n\"'`:=#>([-<"))
+    return word is not None and word[0].lower() in _LABELS
 
 
 def _word_end(text: str, at: int) -> int:
@@ -220,7 +226,7 @@ def stretch_at(text: str, start: int) -> int | None:
     if match is not None and not _is_id_run(text, match):
         return match.end()
     end = _word_end(text, start)
-    labelled = _LABEL.search(text, max(0, start - 24), start) is not None
+    labelled = _is_labelled(text, start)
     word = text[start:end]
     return end if word and (labelled or any(character.isdigit() for character in word)) else None
 

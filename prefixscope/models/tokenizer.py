@@ -111,6 +111,10 @@ class LoadedModel:
     def decode(self, ids: bytes) -> str:
         """The text of ids, special tokens included; a medium is shown as its placeholder."""
         listed = without_media(ids, self.placeholders.ids_of)
+        backend = getattr(self.tokenizer, "backend_tokenizer", None)
+        if backend is not None and hasattr(backend, "to_str"):
+            # what the wrapper does too, after looking at every id for being a tensor
+            return str(backend.decode(listed, skip_special_tokens=False))
         return str(self.tokenizer.decode(listed, skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
 
