@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 __all__ = [
+    "LARGEST_BLOCK",
     "MEDIA_TOKEN",
     "Conversation",
     "Identity",
@@ -28,6 +29,9 @@ Json = Any
 
 MEDIA_TOKEN = 1 << 31
 """Tokens with this bit stand for a piece of an image, of audio or video; no vocabulary reaches so far."""
+
+LARGEST_BLOCK = 1 << 20
+"""No engine has blocks of a million tokens; larger numbers are slips, and sums over them would leave 64 bits."""
 
 RequestKind = Literal["chat", "text", "tokens", "hashes", "lengths"]
 OutputKnowledge = Literal["ids", "text", "length", "unknown"]

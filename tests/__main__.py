@@ -1,4 +1,4 @@
-"""All checks in one command: `python -m tests`. Style, types, then the tests; the first failure decides the exit code."""
+"""All checks in one command: `python -m tests`. Style, types and tests all run; any failure is the result."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ CHECKS = (
 
 def main() -> int:
     root = Path(__file__).resolve().parents[1]
+    failed = []
     for check in CHECKS:
         print("==", *check, flush=True)
         more = sys.argv[1:] if check[0] == "pytest" else []
         code = subprocess.run([sys.executable, "-m", *check, *more], cwd=root, check=False).returncode
         if code:
-            return code
-    return 0
+            failed.append(check[0])
+    if failed:
+        print("failed:", ", ".join(failed), flush=True)
+    return int(bool(failed))
 
 
 if __name__ == "__main__":

@@ -140,7 +140,7 @@ def test_totals_of_counted_rows_only(tmp_path: Path) -> None:
 
 def test_a_model_that_is_not_known_is_named_with_its_requests(tmp_path: Path) -> None:
     rows = [{"model": "gpt-x", "messages": [{"role": "user", "content": "hi"}]}] * 3
-    with pytest.raises(ModelError, match="3 requests need the tokenizer of model 'gpt-x'.*--model gpt-x="):
+    with pytest.raises(ModelError, match=r"3 requests need the tokenizer of model 'gpt-x'.*--model gpt-x="):
         analyze(write(tmp_path / "log.jsonl", rows))
 
 

@@ -119,7 +119,7 @@ def test_40_broken_lines_are_counted_and_located(tmp_path: Path) -> None:
     ]
     for warning in expected["warnings"]:
         assert any(warning.items() <= found_warning.items() for found_warning in warnings), warning
-    with pytest.raises(GateFailed, match="log.jsonl:3: invalid_json"):
+    with pytest.raises(GateFailed, match=r"log\.jsonl:3: invalid_json"):
         read_lines(tmp_path, data, strict=True)
 
 

@@ -11,15 +11,17 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "prefixscope"
 
-BASE = {"errors", "records", "results", "hash_results", "capacity_results", "break_results", "replay_results"}
+RESULTS = {"hash_results", "capacity_results", "finding_results", "break_results", "replay_results"}
+BASE = {"errors", "records", "results"} | RESULTS
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "__main__": {"cli"},
     "records": {"errors"},
-    "results": {"errors", "records", "capacity_results"},
+    "results": {"errors", "records", "capacity_results", "finding_results"},
     "hash_results": {"errors", "records", "results"},
     "break_results": {"errors", "records", "results"},
     "capacity_results": set(),
+    "finding_results": set(),
     "replay_results": {"errors", "records", "results"},
     "logs": BASE,
     "models": BASE,

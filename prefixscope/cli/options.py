@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from prefixscope.errors import OptionError
+from prefixscope.records import LARGEST_BLOCK
 
 if TYPE_CHECKING:
     from prefixscope.api import EngineChoice, LogOptions
@@ -18,9 +19,6 @@ ENGINE = "Engine"
 COUNTING = "What is counted"
 OUTPUT = "Output"
 GATES = "Gates"
-
-LARGEST_BLOCK = 1 << 20
-"""No engine has blocks of a million tokens; larger numbers are slips, and sums over them would leave 64 bits."""
 
 Logs = Annotated[
     list[str],

@@ -16,6 +16,7 @@ from prefixscope.engines.trace import trace
 from prefixscope.engines.vllm import vllm
 from prefixscope.engines.vllm_ascend import vllm_ascend
 from prefixscope.errors import OptionError
+from prefixscope.records import LARGEST_BLOCK
 
 __all__ = ["ENGINES", "CacheGroup", "EngineOptions", "EngineProfile", "Fact", "Grouping", "Rule", "resolve"]
 
@@ -43,8 +44,8 @@ def resolve(spec: str = "vllm", options: EngineOptions | None = None) -> EngineP
     """
     asked = options or EngineOptions()
     for option, value in (("--block-size", asked.block_size), ("--match-unit", asked.match_unit)):
-        if value is not None and value < 1:
-            raise OptionError(f"{option} {value}: must be at least 1 token")
+        if value is not None and not 1 <= value <= LARGEST_BLOCK:
+            raise OptionError(f"{option} {value}: write a number of tokens from 1 to {LARGEST_BLOCK:,}")
     name, _, version = spec.partition("@")
     if name not in ENGINES:
         raise OptionError(f"--engine {spec}: unknown engine {name!r} (known: {', '.join(ENGINES)})")

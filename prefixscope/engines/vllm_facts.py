@@ -110,8 +110,8 @@ FACTS = (
     ),
     Fact(
         "images, audio, video",
-        "an item takes the place of its placeholder; blocks it reaches into carry its identifier (the part's uuid, else "
-        "a hash of its content), since 0.19 with its offset in the block",
+        "an item takes the place of its placeholder; blocks it reaches into carry its identifier (the part's uuid, "
+        "else a hash of its content), since 0.19 with its offset in the block",
         "v1/core/kv_cache_utils.py: generate_block_hash_extra_keys; multimodal/hasher.py",
         "0.11 to 0.33",
         "function run",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -97,6 +98,11 @@ class LineageBuilder:
     def __len__(self) -> int:
         return len(self._ends)
 
+    @property
+    def identities(self) -> Sequence[Identity]:
+        """One identity of each namespace met so far."""
+        return self._identities
+
     def add(self, request: LoggedRequest, prompt: Prompt) -> None:
         """One row; the prompt's tokens go into the tree, its text is not kept."""
         self.add_row(row_facts(request, prompt), prompt.identity, prompt.tokens)
@@ -183,7 +189,9 @@ class LineageBuilder:
                 field, _, value = extra.partition("=")
                 numbers = hidden.setdefault(field, {})
                 number = f"{field} {numbers.setdefault(value, len(numbers) + 1)}"
-                parts.append(number if field in ("extra_key", "media") else f"{field} {value}")
+                parts.append(
+                    number if field in ("extra_key", "media") or value.startswith("keyed:") else f"{field} {value}"
+                )
             labels.append(" · ".join(parts))
         return tuple(labels), renumbered
 

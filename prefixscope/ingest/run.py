@@ -9,7 +9,7 @@ from typing import Any
 
 from prefixscope.breaks.bodies import BodyPieces, pieces_of
 from prefixscope.breaks.table import Breaks
-from prefixscope.errors import GateFailed, InputError
+from prefixscope.errors import GateFailed, InputError, OptionError
 from prefixscope.index.builder import BuiltLineage, LineageBuilder, RowFacts, row_facts
 from prefixscope.index.lineage import Lineage
 from prefixscope.ingest.account import input_report
@@ -136,7 +136,8 @@ class Run:
         if self.unresolved:
             raise unresolved_error(self.unresolved)
         if not len(self.builder):
-            raise InputError(nothing_left(self.ledger))
+            raise InputError(nothing_left(self.ledger, self.refusals))
+        self._check_namespace_field()
         provenance = self._provenance()
         built = self.builder.finish(provenance)
         pools = built.lineage.pools
@@ -148,6 +149,19 @@ class Run:
         built = replace(built, lineage=lineage)
         models = {name or "": self._model_of(name) for name in (*lineage.model.names, None)}
         return Ingested(lineage, input_report(lineage), TextSource(built, models), breaks)
+
+    def _check_namespace_field(self) -> None:
+        """A field that no request has would separate nothing without a word: most likely a slip of the pen."""
+        field = self.options.namespace_by
+        if field is not None and not any(
+            extra.startswith(f"{field}=") and extra != f"{field}="
+            for identity in self.builder.identities
+            for extra in identity.extra
+        ):
+            raise OptionError(
+                f"--namespace-by {field}: no request has this field (a dotted path into the body, or one of "
+                "session_id, tenant, replica, model, adapter, request_id)"
+            )
 
     def _find_breaks(self, built: BuiltLineage, progress: Callable[[int], None]) -> Breaks | None:
         return None if self.search is None else self.search.find(built, self._model_of, progress)
@@ -203,10 +217,14 @@ class Run:
         }
 
 
-def nothing_left(ledger: Ledger) -> str:
-    """Why no request of a log can be used."""
+def nothing_left(ledger: Ledger, refusals: Counter[str] | None = None) -> str:
+    """Why no request of a log can be used, with the most common message of a refusing chat template."""
     counts = ", ".join(f"{count} {reason}" for reason, count in ledger.skipped_counts.items())
     files = ", ".join(ledger.formats)
     if "lengths_only" in ledger.skipped_counts:
         return f"{files}: the log holds lengths only; without prompts or hash ids nothing can be said about reuse"
-    return f"{files}: no request is left to analyze" + (f" (left out: {counts})" if counts else "")
+    text = f"{files}: no request is left to analyze" + (f" (left out: {counts})" if counts else "")
+    if refusals:
+        message, count = refusals.most_common(1)[0]
+        text += f"; {count} times: {message} (another template: chat_template in --models FILE.toml)"
+    return text

@@ -20,8 +20,12 @@ from prefixscope.errors import OptionError
 from prefixscope.models.table import ModelEntry
 from prefixscope.records import Identity, Json, LoggedRequest
 
-__all__ = ["IdentityRules", "fingerprint", "identity_of", "keyed_hash", "new_salt_key"]
+__all__ = ["KEYED", "IdentityRules", "fingerprint", "identity_of", "keyed_hash", "new_salt_key"]
 
+KEYED = "keyed:"
+"""Stands before a hash in place of a value that is not shown."""
+
+_LONGEST_LABEL = 64
 _RECORD_FIELDS = ("session_id", "tenant", "replica", "model", "adapter", "request_id", "hash_scope")
 
 
@@ -105,7 +109,7 @@ def _extra(request: LoggedRequest, rules: IdentityRules, media: str | None) -> t
     if extra_key is not None:
         extra.append(f"extra_key={extra_key}")
     if rules.namespace_by is not None:
-        extra.append(f"{rules.namespace_by}={_field(request, rules.namespace_by)}")
+        extra.append(f"{rules.namespace_by}={_field(request, rules)}")
     if media is not None:
         extra.append(f"media={media}")
     if request.kind == "hashes":
@@ -122,8 +126,12 @@ def _secret(value: Json, key: bytes) -> str | None:
     return keyed_hash(value if isinstance(value, str) else _canonical(value), key)
 
 
-def _field(request: LoggedRequest, path: str) -> str:
-    """The value at a dotted path of the body, else of the record; a missing one is the empty string."""
+def _field(request: LoggedRequest, rules: IdentityRules) -> str:
+    """The value at a dotted path of the body, else of the record; a missing one is the empty string.
+
+    Long values and objects may be prompt text: only a keyed hash of them leaves this module.
+    """
+    path = rules.namespace_by or ""
     value: Any = request.body
     for part in path.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
@@ -131,7 +139,10 @@ def _field(request: LoggedRequest, path: str) -> str:
         value = getattr(request, path)
     if value is None:
         return ""
-    return value if isinstance(value, str) else _canonical(value)
+    text = value if isinstance(value, str) else _canonical(value)
+    if isinstance(value, Mapping | list) or len(text) > _LONGEST_LABEL:
+        return KEYED + keyed_hash(text, rules.salt_key)
+    return text
 
 
 def _canonical(value: Json) -> str:

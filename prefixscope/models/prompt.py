@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -85,6 +86,7 @@ def needs_tokenizer(request: LoggedRequest) -> bool:
     return request.kind in ("chat", "text")
 
 
+_OUT_OF_TIME_TRIES = 3
 _ModelKey = tuple[str | None, str | None, str | None]
 
 
@@ -102,6 +104,7 @@ class PromptMaker:
         self.dropped: dict[str | None, Source] = {}
         """Where fast tokenizers were found to differ, by the location of their model."""
         self._models: dict[_ModelKey, LoadedModel] = {}
+        self._out_of_time: Counter[_ModelKey] = Counter()
 
     @property
     def models(self) -> tuple[LoadedModel, ...]:
@@ -142,10 +145,23 @@ class PromptMaker:
             if request.kind in ("chat", "text"):
                 if entry is None:
                     raise Unrenderable("no_model", f"model {request.model!r} is not known")
-                return self._started(request, entry, self.model(entry))
+                return self._in_time(request, entry)
             return self._from_symbols(request, identity_of(request, entry, self.rules.identity))
         except Unrenderable as outcome:
             return outcome
+
+    def _in_time(self, request: LoggedRequest, entry: ModelEntry) -> Started:
+        """Starts a text request; a template that ran out of time for a few requests is not tried for all the others."""
+        key = _model_key(entry)
+        if self._out_of_time[key] >= _OUT_OF_TIME_TRIES:
+            raise Unrenderable("refused", "the chat template ran out of time for other requests and was given up")
+        try:
+            return self._started(request, entry, self.model(entry))
+        except Unrenderable as outcome:
+            if outcome.reason != "out_of_time":
+                raise
+            self._out_of_time[key] += 1
+            raise Unrenderable("refused", outcome.message) from None
 
     def _started(self, request: LoggedRequest, entry: ModelEntry, model: LoadedModel) -> Started:
         rendering = self.rules.rendering_of(entry.engine)

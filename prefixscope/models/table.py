@@ -6,9 +6,9 @@ carry token ids or hashes need no entry; their base model is then the logged nam
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from prefixscope.errors import ModelError, OptionError
 from prefixscope.records import Json
@@ -111,7 +111,7 @@ def parse_model_option(text: str) -> ModelEntry:
     name, equals, location = text.partition("=")
     if not equals or not name.strip() or not location.strip():
         raise OptionError(f"--model {text!r}: write NAME=FOLDER or NAME=HUB_ID, for example chat=models/qwen3-8b")
-    expanded = str(Path(location.strip()).expanduser()) if location.strip().startswith("~") else location.strip()
+    expanded = os.path.expanduser(location.strip())
     return ModelEntry(name.strip(), base=name.strip(), location=expanded)
 
 

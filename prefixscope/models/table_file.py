@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -38,6 +39,8 @@ def read_models_file(path: Path) -> tuple[ModelEntry, ...]:
         raise FormatError(f"is not UTF-8 at byte {error.start}", file=str(path)) from None
     try:
         document = tomllib.loads(text)
+    except RecursionError:
+        raise FormatError("is nested too deeply", file=str(path)) from None
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"at line (\d+)", str(error))
         raise FormatError(str(error), file=str(path), line=int(found[1]) if found else None) from None
@@ -113,7 +116,7 @@ class _Reader:
 
     def _beside(self, written: str) -> str:
         """A path relative to the file when something lies there or it is written as a path, else a hub id or name."""
-        beside = self.path.parent / Path(written).expanduser()
+        beside = self.path.parent / os.path.expanduser(written)
         return str(beside) if beside.exists() or written.startswith((".", "/", "~")) else written
 
     def fault(self, message: str, place: tuple[str, ...]) -> FormatError:

@@ -26,7 +26,7 @@ RenderLimits = float
 """CPU seconds one template run may take."""
 
 UnrenderableReason = Literal[
-    "no_prompt", "no_model", "no_template", "refused", "bad_token_ids", "bad_hash_ids", "bad_body",
+    "no_prompt", "no_model", "no_template", "refused", "out_of_time", "bad_token_ids", "bad_hash_ids", "bad_body",
     "embeddings_without_length",
 ]  # fmt: skip
 DEFAULT_LIMIT: RenderLimits = 10.0
@@ -114,7 +114,7 @@ def render(
                 )
             )
     except DeadlineExceeded as error:
-        raise Unrenderable("refused", f"the chat template {error}") from None
+        raise Unrenderable("out_of_time", f"the chat template {error}") from None
     except MemoryError:
         raise Unrenderable("refused", "the chat template ran out of memory") from None
     except Exception as error:  # whatever a foreign template raises is its way of refusing this request

@@ -214,7 +214,7 @@ def test_blocks(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:
     assert calls.options[0].block_sizes == (16, 32)
     assert json.loads(capsys.readouterr().out)["command"] == "blocks"
     assert main(["blocks", "a.jsonl"]) == 0
-    assert "The largest size with any reuse is 1,842 tokens." in capsys.readouterr().out
+    assert "Some reuse is left up to a size of 1,842 tokens (a limit, no advice)." in capsys.readouterr().out
 
 
 @dataclass(frozen=True)

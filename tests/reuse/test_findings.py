@@ -81,9 +81,12 @@ def test_block_sizes_of_a_model_with_groups_are_walked_with_those_blocks() -> No
     assert [rows[size].accepted for size in (8, 16, 64)] == [False, True, True]
     uneven = resolve("vllm@0.32", EngineOptions(groups=(CacheGroup("full", 32), CacheGroup("sliding_window", 16, 32))))
     assert [row.block_size for row in sweep(lineage, uneven, counted, (1, 2, 64))] == [2, 32, 64]
-    assert with_block_size(uneven, 64).grouping == resolve(
-        "vllm@0.32", EngineOptions(groups=(CacheGroup("full", 64), CacheGroup("sliding_window", 32, 32)))
-    ).grouping
+    assert (
+        with_block_size(uneven, 64).grouping
+        == resolve(
+            "vllm@0.32", EngineOptions(groups=(CacheGroup("full", 64), CacheGroup("sliding_window", 32, 32)))
+        ).grouping
+    )
 
 
 def test_overlap_on_hash_rows_never_shares_more_than_is_there() -> None:

@@ -52,7 +52,7 @@ def _table(width: int) -> Table:
     table.add_column("block", justify="right", no_wrap=True)
     table.add_column("", width=width, no_wrap=True)
     table.add_column("of prompt", justify="right", no_wrap=True)
-    table.add_column("slots wasted", justify="right", no_wrap=True)
+    table.add_column("token slots wasted", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True, style="dim")
     return table
 
@@ -60,4 +60,4 @@ def _table(width: int) -> Table:
 def _largest(size: int | None, swept: bool) -> str:
     if size is None:
         return "No block size has any reuse." if swept else "No block size was tried."
-    return f"The largest size with any reuse is {plural(size, 'token')}."
+    return f"Some reuse is left up to a size of {plural(size, 'token')} (a limit, no advice)."

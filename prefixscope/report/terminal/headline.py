@@ -22,14 +22,20 @@ def headline(report: AnalyzeReport, look: Look) -> Group:
     if not totals.prompt_tokens:
         return Group("", Text("  No prompt tokens were analyzed, so nothing can be said about reuse.", style="bold"))
     first = Text("  ")
-    first.append(
-        f"{percent(totals.reusable_tokens, totals.prompt_tokens)} of your prefill is work already done", "bold"
-    )
+    least = "At least " if _is_lower_bound(report) else ""
+    share_done = percent(totals.reusable_tokens, totals.prompt_tokens)
+    first.append(f"{least}{share_done} of your prefill is work already done", "bold")
     first.append(f"   {of(totals.reusable_tokens, totals.prompt_tokens, 'prompt tokens')}", "dim")
     lines: list[RenderableType] = ["", first, Padding(Text(_engine_sentence(report)), (0, 0, 0, 2))]
     if report.measured is not None:
         lines.append(Padding(Text(_measured_sentence(report.measured)), (0, 0, 0, 2)))
     return Group(*lines, "", Padding(_bars(report, look), (0, 0, 0, 2)))
+
+
+def _is_lower_bound(report: AnalyzeReport) -> bool:
+    """Answers whose tokens the log does not tell may be sent back in later turns: that reuse can't be seen."""
+    unseen = report.input.outputs.get("length", 0) + report.input.outputs.get("unknown", 0)
+    return unseen > 0 and any(pool.engine.name != "trace" for pool in report.pools)
 
 
 def rates(totals: Totals) -> RenderableType:
