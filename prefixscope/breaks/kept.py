@@ -119,7 +119,7 @@ def same_turn_in_another_form(comparison: Comparison) -> bool:
         in_history = new.get("role") != "user" or comparison.equal_messages < len(comparison.bodies[0].messages) - 1
         if in_history and walked.complete and start + agreed >= SHORT_TURN:
             return True
-    return may_be_moved(comparison) and reordered_text(ours, theirs)
+    return reordered_text(ours, theirs) and may_be_moved(comparison)
 
 
 _EXCHANGED = 32

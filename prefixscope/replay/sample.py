@@ -25,6 +25,8 @@ __all__ = ["Sample", "families_of", "sample_of"]
 
 Rows = list[int]
 LARGEST_SHARE = 4
+SMALLEST_LIMIT = 8
+"""Families of so many rows are never split: in a small sample a quarter of it would be single rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,8 @@ def sample_of(lineage: Lineage, size: int, unit: int, seed: int = 0) -> Sample:
     True
     """
     assert size >= 1 and unit >= 1
-    families = families_of(lineage, max(1, size // LARGEST_SHARE) if size < len(lineage) else len(lineage), unit)
+    largest = max(size // LARGEST_SHARE, min(size, SMALLEST_LIMIT)) if size < len(lineage) else len(lineage)
+    families = families_of(lineage, largest, unit)
     strata = _strata(lineage, families)
     chosen, cut = _draw(strata, size, len(lineage), random.Random(f"sample {seed}"))
     rows = sorted(row for family in chosen for row in family)
