@@ -1,4 +1,4 @@
-"""Refreshes the command outputs shown in the documentation: python docs/make_outputs.py (a test says when one is stale).
+"""Refreshes the command outputs shown in the documentation: python docs/make_outputs.py (a test finds stale ones).
 
 A shown output is a code block behind the comment `<!-- output: prefixscope ... -->`. Only the first lines are shown
 where the comment says `<!-- output 20: ... -->`.

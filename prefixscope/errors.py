@@ -70,7 +70,7 @@ class WorkerError(PrefixscopeError):
     """A worker process died or failed."""
 
 
-class GateFailed(PrefixscopeError):
+class GateFailed(PrefixscopeError):  # noqa: N818 - the gate failed, the program did not
     """A gate (--fail-under, --strict, lint, validation) was not passed."""
 
     exit_code = 3

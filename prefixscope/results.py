@@ -256,6 +256,8 @@ class AnalyzeReport:
     method: Mapping[str, Any]
     breaks: Any = None
     """A `break_results.BreaksReport`; None where breaks were not looked for."""
+    worth: Any = None
+    """A `replay_results.Worth`: prefill seconds the expected reuse saves; None without a latency model."""
 
     def __post_init__(self) -> None:
         if self.pools:

@@ -17,6 +17,8 @@ from prefixscope.engines.profile import EngineProfile
 from prefixscope.errors import InputError
 from prefixscope.index.lineage import Int64, Lineage, Mask
 from prefixscope.ingest import Ingested
+from prefixscope.replay.fit import read_latency, worth_of
+from prefixscope.replay_results import Worth
 from prefixscope.results import (
     AnalyzeReport,
     BlocksReport,
@@ -105,7 +107,15 @@ def _report(ingested: Ingested, selection: Selection, applied: Applied, options:
             "warming_requests": int((~counted).sum()),
         },
         breaks=breaks_report(ingested, selection, applied, hide_text=options.hide_text),
+        worth=_worth(lineage, accounting.expected, counted, options.latency_model),
     )
+
+
+def _worth(lineage: Lineage, expected: Int64, counted: Mask, latency_model: str | None) -> Worth | None:
+    if latency_model is None:
+        return None
+    pairs = zip(lineage.prompt_tokens[counted].tolist(), expected[counted].tolist(), strict=True)
+    return worth_of(list(pairs), read_latency(latency_model))
 
 
 def _measured(

@@ -16,8 +16,10 @@ from prefixscope.api.profiles import memory_of, profile_of
 from prefixscope.api.reading import lineage_of, selected
 from prefixscope.capacity.policies import OPTIMUM, OPTIMUM_OF, POLICIES, simulate_policy
 from prefixscope.capacity.sizes import Tier, parse_tier
+from prefixscope.capacity.tiers import Recompute
 from prefixscope.capacity_results import CapacityDetails, CapacitySection, PolicyRow
 from prefixscope.errors import OptionError
+from prefixscope.replay.fit import read_latency
 from prefixscope.results import CapacityReport, rate
 from prefixscope.reuse.pools import apply_engine
 from prefixscope.reuse.selection import duration_ns
@@ -34,6 +36,7 @@ def capacity(options: CapacityOptions, progress: Progress) -> CapacityReport:
     memory = FiniteMemory(options.log, memory_of(options.memory, options.engine), progress)
     tiers = tuple(parse_tier(text) for text in options.tiers)
     memory.kv_sizes.refuse_bytes_without_models((f"--tier {tier.name}=", tier.capacity) for tier in tiers)
+    speed = _speed(options)
     lifetimes = [duration_ns("--ttl", text) / 1e9 for text in options.ttls]
     policies = _policies(options.policies)
     ingested = lineage_of(options.log, options.engine, progress)
@@ -50,15 +53,26 @@ def capacity(options: CapacityOptions, progress: Progress) -> CapacityReport:
     _refuse_long_runs(memory.walked, sections, len(policies))
     has_times = ingested.report.first_time_ns is not None
     details = tuple(
-        _details(walked, section, options, tiers, lifetimes, policies, has_times, progress)
+        _details(walked, section, options, tiers, speed, lifetimes, policies, has_times, progress)
         for walked, section in zip(memory.walked, sections, strict=True)
     )
     return CapacityReport(ingested.report, applied.pools, details, int(selection.counted.sum()))
 
 
+def _speed(options: CapacityOptions) -> Recompute | float | None:
+    """What computing tokens again costs: a speed, or a fitted time that grows with the context before them."""
+    if options.latency_model is None:
+        return options.prefill_tokens_per_second
+    if options.prefill_tokens_per_second is not None:
+        raise OptionError("--latency-model and --prefill-tokens-per-second say the same thing: give one of them")
+    fit = read_latency(options.latency_model)
+    return lambda have, gain: gain * (fit.b + fit.c * (have + gain))
+
+
 def _details(
     walked: Walked, section: CapacitySection, options: CapacityOptions, tiers: tuple[Tier, ...],
-    lifetimes: list[float], policies: tuple[str, ...], has_times: bool, progress: Progress,
+    speed: Recompute | float | None, lifetimes: list[float], policies: tuple[str, ...], has_times: bool,
+    progress: Progress,
 ) -> CapacityDetails:  # fmt: skip
     points, without_time = lifetimes_of(walked, lifetimes) if has_times else ((), len(walked.pool.lineage))
     return CapacityDetails(
@@ -67,7 +81,7 @@ def _details(
         requests_without_time=without_time,
         tiers=tier_rows(
             walked, tiers, exclusive=options.exclusive_tiers, chunk=options.tier_chunk,
-            speed=options.prefill_tokens_per_second,
+            speed=speed,
         ),
         tiers_exclusive=options.exclusive_tiers,
         tier_chunk_tokens=options.tier_chunk,

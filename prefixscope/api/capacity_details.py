@@ -12,7 +12,7 @@ from prefixscope.capacity.curve import HitCurve
 from prefixscope.capacity.distances import reuse_distances
 from prefixscope.capacity.pressure import evictions_by, families_of, working_sets
 from prefixscope.capacity.sizes import Tier
-from prefixscope.capacity.tiers import tiers_of
+from prefixscope.capacity.tiers import Recompute, tiers_of
 from prefixscope.capacity_results import (
     BlockSizeAtCapacity,
     CapacitySection,
@@ -62,7 +62,7 @@ def lifetimes_of(walked: Walked, asked_s: Sequence[float]) -> tuple[tuple[Lifeti
 
 
 def tier_rows(
-    walked: Walked, tiers: Sequence[Tier], *, exclusive: bool, chunk: int | None, speed: float | None
+    walked: Walked, tiers: Sequence[Tier], *, exclusive: bool, chunk: int | None, speed: Recompute | float | None
 ) -> tuple[TierRow, ...]:
     """What each tier adds for the counted rows."""
     if not tiers:

@@ -94,6 +94,7 @@ class CapacityOptions:
     exclusive_tiers: bool = False
     tier_chunk: int | None = None
     prefill_tokens_per_second: float | None = None
+    latency_model: str | None = None
     policies: tuple[str, ...] = ()
 
 
@@ -108,3 +109,4 @@ class AnalyzeOptions:
     hide_text: bool = False
     prefixes: int = 10
     memory: MemoryOptions = field(default_factory=MemoryOptions)
+    latency_model: str | None = None

@@ -45,8 +45,42 @@ _WHOLE = re.compile(
 )
 _WORD = re.compile(r"[A-Za-z0-9_+/=\-]")
 _LABELS = frozenset(
-    "id ids uuid guid nonce token request req session trace span hash key ref reference seed salt cch run job ticket build "
-    "version correlation checksum digest signature call turn count counter number no nr".split()
+    [
+        "id",
+        "ids",
+        "uuid",
+        "guid",
+        "nonce",
+        "token",
+        "request",
+        "req",
+        "session",
+        "trace",
+        "span",
+        "hash",
+        "key",
+        "ref",
+        "reference",
+        "seed",
+        "salt",
+        "cch",
+        "run",
+        "job",
+        "ticket",
+        "build",
+        "version",
+        "correlation",
+        "checksum",
+        "digest",
+        "signature",
+        "call",
+        "turn",
+        "count",
+        "counter",
+        "number",
+        "no",
+        "nr",
+    ]
 )
 _LAST_WORD = re.compile(r"[A-Za-z]+$")
 _BEFORE, _AFTER = 48, 96

@@ -37,6 +37,7 @@ def analyze(
     concurrency: m.Concurrency = None,
     kv_dtype: m.KvDtype = None,
     tensor_parallel: m.TensorParallel = None,
+    latency_model: m.LatencyModelFile = None,
     model: o.Model = None,
     models: o.Models = None,
     render: o.Render = None,
@@ -81,6 +82,7 @@ def analyze(
         measured=o.measured_of(measured),
         hide_text=hide_text,
         memory=m.memory_options(capacity, concurrency, kv_dtype, tensor_parallel),
+        latency_model=latency_model,
     )  # fmt: skip
     with Outputs(json_file=json_file, requests=requests, force=force) as outputs:
         with shown_progress(quiet) as progress:

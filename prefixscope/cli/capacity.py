@@ -22,6 +22,7 @@ def capacity(
     exclusive_tiers: m.ExclusiveTiers = False,
     tier_chunk: m.TierChunk = None,
     prefill_tokens_per_second: m.PrefillSpeed = None,
+    latency_model: m.LatencyModelFile = None,
     policy: m.Policies = None,
     concurrency: m.Concurrency = None,
     kv_dtype: m.KvDtype = None,
@@ -83,6 +84,7 @@ def capacity(
         exclusive_tiers=exclusive_tiers,
         tier_chunk=tier_chunk,
         prefill_tokens_per_second=prefill_tokens_per_second,
+        latency_model=latency_model,
         policies=m.names_of(policy),
     )  # fmt: skip
     with Outputs(json_file=json_file, force=force) as outputs:

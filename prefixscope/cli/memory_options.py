@@ -86,6 +86,15 @@ TierChunk = Annotated[
         rich_help_panel=MEMORY,
     ),
 ]
+LatencyModelFile = Annotated[
+    str | None,
+    typer.Option(
+        "--latency-model",
+        metavar="FILE",
+        help="Time to the first token, fitted by `prefixscope replay --latency-file`: tells reuse in prefill seconds.",
+        rich_help_panel=MEMORY,
+    ),
+]
 PrefillSpeed = Annotated[
     float | None,
     typer.Option(

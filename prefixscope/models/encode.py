@@ -2,8 +2,9 @@
 
 fastokens is built from the serialised backend (never from the file: transformers rebuilds some backends, and the ids
 differ), and `tokenizers` stays its judge: the first texts are all compared, then a seeded sample. One difference ends
-its use for the rest of the run. Where fastokens refuses a tokenizer, `tokenizers` itself serves with a memory of the
-stretches between special tokens (see segments.py), under the same judge.
+its use for the rest of the run. Where fastokens refuses a tokenizer, it may serve it in another spelling
+(respelled.py); else `tokenizers` itself serves with a memory of the stretches between special tokens (segments.py).
+Each of them is under the same judge.
 """
 
 from __future__ import annotations
@@ -240,13 +241,20 @@ class _FlatEncoder:
 
 
 def _fast_engine(backend: Any) -> Encoder:
-    serialised = backend.to_str()
-    try:
-        return _FlatEncoder(serialised)
-    except Exception:  # it refuses models it can't do exactly (Metaspace, Unigram, WordPiece) in various ways
-        from prefixscope.models.segments import SegmentEncoder
+    """fastokens where it loads the tokenizer, if need be respelled; else `tokenizers` with a memory."""
+    from prefixscope.models.respelled import RespelledEncoder, respelled
+    from prefixscope.models.segments import SegmentEncoder
 
-        return SegmentEncoder(backend, serialised)
+    serialised = backend.to_str()
+    # it refuses models that it can't do exactly (Metaspace, Unigram, WordPiece) in various ways
+    with contextlib.suppress(Exception):
+        return _FlatEncoder(serialised)
+    segments = SegmentEncoder(backend, serialised)
+    with contextlib.suppress(Exception):
+        other = respelled(serialised)
+        if other is not None:
+            return RespelledEncoder(_FlatEncoder(other), segments)
+    return segments
 
 
 def encoder_for(tokenizer: Any, *, fast: bool = True, late: bool = False) -> Encoder:

@@ -50,6 +50,11 @@ class SegmentEncoder:
             ids.append(self._segment(token, behind))
         return b"".join(ids)
 
+    def first_cut(self, text: str) -> int | None:
+        """Where the first token stands at which the text may be cut."""
+        found = None if self._pattern is None else self._pattern.search(text)
+        return None if found is None else found.start()
+
     def _segment(self, token: str, behind: str) -> bytes:
         """The ids of a special token and the text behind it, up to the next one."""
         key = (token, behind)

@@ -21,11 +21,11 @@ from prefixscope.replay.isolation import Controls, choose_isolation
 from prefixscope.replay.item import ReplayItem
 from prefixscope.replay.meter import Meter
 from prefixscope.replay.options import ReplayOptions, plan_of, settings_of
-from prefixscope.replay_results import EndpointFacts, IsolationReport, PromptReport, ReplayReport
 from prefixscope.replay.runfile import RunFile
 from prefixscope.replay.runner import Bench, Progress, Runner
 from prefixscope.replay.summary import Seen, report_of
 from prefixscope.replay.transport import network_transport
+from prefixscope.replay_results import EndpointFacts, IsolationReport, PromptReport, ReplayReport
 
 __all__ = ["replay", "replay_async"]
 

@@ -14,6 +14,7 @@ from prefixscope.replay.isolation import first_block_tokens
 from prefixscope.replay.measurement import CACHED_TOKENS_FLAG
 from prefixscope.replay.meter import COUNTED
 from prefixscope.replay.outputs import output_report_of
+from prefixscope.replay.runfile import CallRecord, PhaseRecord, RunFile
 from prefixscope.replay_results import (
     EndpointFacts,
     IsolationReport,
@@ -25,7 +26,6 @@ from prefixscope.replay_results import (
     ReplayReport,
     RequestRow,
 )
-from prefixscope.replay.runfile import CallRecord, PhaseRecord, RunFile
 
 __all__ = ["Seen", "report_of"]
 

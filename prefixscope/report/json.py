@@ -132,6 +132,7 @@ def _engine_sections(report: AnalyzeReport) -> Document:
         "sessions": plain(report.sessions),
         "breaks": None if report.breaks is None else [plain(fault) for fault in report.breaks.faults],
         "measured": None if report.measured is None else _measured(report.measured, report.unexplained_tokens),
+        "worth": plain(report.worth),
         "method": plain(report.method),
     }
 

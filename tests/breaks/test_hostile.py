@@ -13,7 +13,19 @@ from tests.breaks.situations import all_situations
 from tests.breaks.told import of_requests
 from tests.shared import needs_shared
 
-ODD: list[Any] = [None, "", [], {}, 5, True, "x", [None], [{"type": "text"}], [{"type": "text", "text": None}], {"a": 1}]
+ODD: list[Any] = [
+    None,
+    "",
+    [],
+    {},
+    5,
+    True,
+    "x",
+    [None],
+    [{"type": "text"}],
+    [{"type": "text", "text": None}],
+    {"a": 1},
+]
 
 
 def mutated(value: Any, rng: random.Random, name: str = "") -> Any:

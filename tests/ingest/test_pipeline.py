@@ -141,7 +141,8 @@ def test_identical_prompts_are_encoded_once(tmp_path: Path, monkeypatch: pytest.
 def test_a_small_log_needs_no_compiler_and_no_fast_engine() -> None:
     code = (
         "import sys\nfrom prefixscope.cli.main import main\n"
-        f"code = main(['analyze', {str(SAMPLES / 'volatile-header.jsonl')!r}, '--model', {MODEL!r}, '--json', '-', '--limit', '9'])\n"
+        f"code = main(['analyze', {str(SAMPLES / 'volatile-header.jsonl')!r}, '--model', {MODEL!r}, '--json', '-', "
+        "'--limit', '9'])\n"
         "assert code == 0\n"
         "print([name for name in ('numba', 'fastokens', 'torch', 'duckdb') if name in sys.modules], file=sys.stderr)"
     )

@@ -125,7 +125,7 @@ def test_every_template_text_for_text() -> None:
 def test_completion_prompts_and_answers(name: str) -> None:
     """The engines' rule for bare prompts (special tokens unless the body says no), and an answer's ids behind it."""
     model = real_model(name)
-    assert model.encoder.name == ("tokenizers with a segment memo" if name == "mistral_v3" else "fastokens")
+    assert model.encoder.name == ("fastokens (blanks spelled out)" if name == "mistral_v3" else "fastokens")
     making = maker(model.entry, rendering="vllm")
     making.use(model)
     for prompt, answer in (("Once upon a time", " there was rye."), ("a\n", "def f():\n\treturn 1"), ("x", "\n\ny")):

@@ -284,3 +284,34 @@ def test_repeats_stay_in_their_room() -> None:
 
 def test_the_limits_are_what_the_documentation_says() -> None:
     assert (ALWAYS_CHECKED, encode.CHECKED_ONE_IN) == (64, 512)
+
+
+# -- another spelling -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("before", ["", "hello there ", " "])
+def test_a_respelled_tokenizer_gives_the_same_ids(before: str) -> None:
+    words = [*(f"<0x{byte:02X}>" for byte in range(256)), *"▁abcdefghijklmnopqrstuvwxyz", "▁a", "he", "ab", "▁ab", "▁▁"]
+    vocabulary = {word: number for number, word in enumerate(words)}
+    merges = [("▁", "a"), ("h", "e"), ("a", "b"), ("▁", "ab"), ("▁", "▁")]
+    backend = Tokenizer(models.BPE(vocab=vocabulary, merges=merges, byte_fallback=True, fuse_unk=True))
+    backend.add_special_tokens([AddedToken("<s>", special=True), AddedToken("<|end|>", special=True)])
+    backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+    fast = encode._fast_engine(backend)
+    assert fast.name == "fastokens (blanks spelled out)"
+    judge = TokenizersEncoder(backend)
+    draw = random.Random(4)
+    for _ in range(200):
+        text = before + "".join(draw.choices(("<s>", "<|end|>", " ", "abc", "hello", "\n", "▁"), k=12))
+        for special in (False, True):
+            assert fast.encode(text, special) == judge.encode(text, special), repr(text)
+
+
+@pytest.mark.parametrize(("scheme", "split"), [("always", False), ("first", True)])
+def test_what_can_not_be_respelled_has_a_memory(scheme: str, split: bool) -> None:
+    backend = small_tokenizer()
+    backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme, split=split)
+    fast, judge = encode._fast_engine(backend), TokenizersEncoder(backend)
+    assert fast.name == "tokenizers with a segment memo"
+    text = "<s>hello there<|end|> <s> hello there"
+    assert fast.encode(text, False) == judge.encode(text, False)

@@ -23,7 +23,7 @@ def document(*reports: Any) -> Any:
 def test_top_level_keys_in_order() -> None:
     assert list(document(samples.analyze_report())) == [
         "schema", "tool_version", "command", "input", "totals", "findings", "pools", "namespaces", "groups", "prefixes",
-        "sessions", "breaks", "measured", "method",
+        "sessions", "breaks", "measured", "worth", "method",
     ]  # fmt: skip
 
 

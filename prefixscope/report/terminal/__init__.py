@@ -21,6 +21,7 @@ from prefixscope.report.terminal.ladder import ladder, pools_table
 from prefixscope.report.terminal.layout import Look, bullets, section
 from prefixscope.report.terminal.measured import measured_part
 from prefixscope.report.terminal.prefixes import top_prefixes
+from prefixscope.report.terminal.replay import saved_seconds
 from prefixscope.report.text import visible
 from prefixscope.report.warnings import warnings_in_words
 from prefixscope.results import AnalyzeReport, BlocksReport, CapacityReport, Warned
@@ -102,6 +103,8 @@ def _engine_details(report: AnalyzeReport, look: Look) -> Iterator[RenderableTyp
         memory = capacity_essence(pool, look, name_pool=len(report.pools) > 1)
         if memory is not None:
             yield memory
+    if report.worth is not None:
+        yield section("what the expected reuse is worth (--latency-model)", bullets([saved_seconds(report.worth)]))
     if report.measured is not None:
         yield measured_part(report.measured, report.unexplained_tokens)
 

@@ -22,7 +22,7 @@ from prefixscope.report.numbers import count, duration, of, percent, plural, tok
 from prefixscope.report.terminal.layout import Look, bullets, labelled, plain_table, section
 from prefixscope.report.text import visible
 
-__all__ = ["dry_run_report", "replay_report"]
+__all__ = ["dry_run_report", "replay_report", "saved_seconds"]
 
 _ISOLATION = {
     "reset": "by resetting the engine's prefix cache",
@@ -199,16 +199,18 @@ def _worth(report: ReplayReport) -> list[str]:
     if fit is None:
         lines.append(f"no fit of the time to the first token: {report.latency_why}")
     else:
+        reach = f"{count(fit.fewest_uncached)} to {count(fit.most_uncached)} uncached tokens"
         lines.append(
             f"time to first token = {fit.a * 1e3:.1f} ms + {fit.b * 1e6:.2f} us per uncached token"
-            f" + {fit.c * 1e9:.2f} ns per uncached token x prompt token (R2 {fit.r2:.3f}, {count(fit.points)} points of "
-            f"{count(fit.fewest_uncached)} to {count(fit.most_uncached)} uncached tokens, {count(fit.outliers)} left out)"
+            f" + {fit.c * 1e9:.2f} ns per uncached token x prompt token (R2 {fit.r2:.3f}, {count(fit.points)} points "
+            f"of {reach}, {count(fit.outliers)} left out)"
         )
-    lines.append(_saved(report.worth))
+    lines.append(saved_seconds(report.worth))
     return [visible(line) for line in lines]
 
 
-def _saved(worth: Worth) -> str:
+def saved_seconds(worth: Worth) -> str:
+    """What reuse is worth in prefill seconds, with its range, or why there is no number."""
     if worth.saved_s is None or worth.low_s is None or worth.high_s is None:
         return f"seconds saved: no number: {worth.why}"
     outside = f"; {count(worth.outside_range)} requests lie outside the measured lengths" if worth.outside_range else ""
