@@ -183,9 +183,9 @@ def _lineage(table: Any, head: dict[str, Any]) -> Lineage:
     if _ISOLATION in table.column_names:
         columns[_ISOLATION] = _integers(table[_ISOLATION], UNKNOWN)
     if {*_BREAK_WORDS, *_BREAK_NUMBERS} <= {*table.column_names}:
-        words = {field: _labels(table[name]) for name, field in _BREAK_WORDS.items()}
-        numbers = {field: _integers(table[name], UNKNOWN) for name, field in _BREAK_NUMBERS.items()}
-        columns["breaks"] = BreakColumns(**words, **numbers)
+        parts: dict[str, Any] = {field: _labels(table[name]) for name, field in _BREAK_WORDS.items()}
+        parts |= {field: _integers(table[name], UNKNOWN) for name, field in _BREAK_NUMBERS.items()}
+        columns["breaks"] = BreakColumns(**parts)
     return Lineage(
         **columns,
         namespaces=tuple(head["namespaces"]),

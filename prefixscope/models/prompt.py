@@ -101,8 +101,7 @@ class PromptMaker:
         self.rules = rules
         self.remap = HashRemap() if remap is None else remap
         self.repeats = Repeats()
-        self.dropped: dict[str | None, Source] = {}
-        """Where fast tokenizers were found to differ, by the location of their model."""
+        self.dropped: dict[str | None, Source] = {}  # where fast tokenizers were found to differ, by location
         self._models: dict[_ModelKey, LoadedModel] = {}
         self._out_of_time: Counter[_ModelKey] = Counter()
 
@@ -174,8 +173,7 @@ class PromptMaker:
             return Started(request, entry, model, rendering, chat.prompt, chat)
         text = _completion_prompt(request.body)
         special = request.body.get("add_special_tokens") is not False
-        prompt = self.repeats.get(text, id(model), special)
-        if prompt is None:
+        if (prompt := self.repeats.get(text, id(model), special)) is None:
             prompt = PromptText(*without_surrogates(text))
             self.repeats.put(text, prompt, id(model), special)
         return Started(request, entry, model, rendering, prompt, None)
