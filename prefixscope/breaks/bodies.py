@@ -156,6 +156,10 @@ class BodyStore:
             return bytes(self._current[offset : offset + self._length[piece]])
         return self._opened(page)[offset : offset + self._length[piece]]
 
+    def length(self, piece: int) -> int:
+        """Bytes of a piece as JSON."""
+        return self._length[piece]
+
     def holds(self, pieces: Sequence[int]) -> bool:
         """Whether all these pieces can still be read."""
         return all(piece == NOTHING or self._place[piece] >> 32 >= self._oldest for piece in pieces)

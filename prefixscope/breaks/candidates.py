@@ -9,6 +9,7 @@ the difference is taken.
 from __future__ import annotations
 
 import re
+from array import array
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +28,12 @@ _PER_KEY = 4
 _SESSION_DEPTH = 8
 _CHUNK = re.compile(r"[\n.!?;]+")
 _STRIDE = 8
+_TAIL = 8
+"""So many of the last messages are looked up as the end of an earlier request."""
+_SHORT_TEXT = 12
+"""Characters of a first turn that are too few to know it again."""
+_LONG = 56
+"""Bytes of a message as JSON from which on it is a sign of one conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,9 @@ class Candidates:
         self._pairs: dict[tuple[int, int, int], int] = {}
         self._paired: set[tuple[int, int]] = set()
         self._last: dict[tuple[int, int], int] = {}
+        self._nodes: array[int] = array("q")
+        self._first_text: dict[tuple[int, int], int] = {}
+        self._text_of: dict[int, int] = {NOTHING: NOTHING}
         self._sketch_of: dict[int, tuple[int, ...]] = {}
 
     def keys_of(self, number: int, namespace: int, session: int, kind: str, tokens: bytes | None) -> Keys:
@@ -72,11 +82,7 @@ class Candidates:
         return Keys(namespace, session, node, self._store.tools(number), self._sketch(first), turn)
 
     def _head(self, node: int) -> list[int]:
-        pieces = []
-        while node:
-            pieces.append(self._store.piece_of(node))
-            node = self._store.above(node)
-        return pieces[::-1][:4]
+        return self._path(node)[:4]
 
     def _is_system(self, piece: int) -> bool:
         return bool(self._sketch(piece))
@@ -126,17 +132,67 @@ class Candidates:
         found.update(self.conversation(keys))
         return sorted(found, reverse=True)
 
-    def conversation(self, keys: Keys) -> Iterator[int]:
-        """Rows that hold two of the first turns of this one one after the other, or ended with one of them: the same
-        conversation, cut or changed."""
-        pieces = [piece for piece in self._head(keys.node) if not self._is_system(piece)]
-        for one, two in pairwise(pieces):
-            for row in (self._pairs.get((keys.namespace, one, two)), self._last.get((keys.namespace, one))):
-                if row is not None:
-                    yield row
+    def conversation(self, keys: Keys) -> list[int]:
+        """Earlier rows of the same conversation, cut or changed in its history; the latest first.
+
+        They ended with one of its turns, or hold two of its first turns one after the other; one long turn or two
+        of any length must be common, so that an "ok" is no sign.
+        """
+        if not keys.node:
+            return []
+        pieces = self._turns(keys.node)
+        if not pieces:
+            return []
+        found: set[int] = set()
+        for piece in (*pieces[:3], *pieces[-_TAIL - 1 : -1]):
+            row = self._last.get((keys.namespace, piece))
+            if row is not None and piece != pieces[-1]:
+                found.add(row)
+        for one, two in pairwise(pieces[:4]):
+            row = self._pairs.get((keys.namespace, one, two))
+            if row is not None:
+                found.add(row)
+        related = [row for row in sorted(found, reverse=True) if self._in_common(pieces, self._nodes[row])]
+        if related or len(pieces) < 2:
+            return related
+        same_text = self._first_text.get((keys.namespace, self._text_hash(pieces[0])))
+        return [] if same_text is None else [same_text]
+
+    def _text_hash(self, piece: int) -> int:
+        """A message's text without white space, hashed: equal for a text and its parts, or trimmed."""
+        if piece not in self._text_of:
+            try:
+                value = self._store.value(piece)
+            except LookupError:
+                return NOTHING
+            text = "".join(content_text(value).split()) if isinstance(value, dict) else ""
+            hashed = xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogatepass"))
+            self._text_of[piece] = hashed if len(text) >= _SHORT_TEXT else NOTHING
+        return self._text_of[piece]
+
+    def _in_common(self, pieces: list[int], node: int) -> bool:
+        common = set(pieces) & set(self._turns(node))
+        return len(common) > 1 or any(self._is_long(piece) for piece in common)
+
+    def _turns(self, node: int) -> list[int]:
+        """The messages behind the system prompt, which stands in front where there is one."""
+        path = self._path(node)
+        return path[next((place for place, piece in enumerate(path[:2]) if not self._is_system(piece)), 2) :]
+
+    def _is_long(self, piece: int) -> bool:
+        return self._store.length(piece) >= _LONG
+
+    def _path(self, node: int) -> list[int]:
+        pieces = []
+        while node:
+            pieces.append(self._store.piece_of(node))
+            node = self._store.above(node)
+        return pieces[::-1]
 
     def add(self, row: int, keys: Keys) -> None:
         """Makes a row known to those after it."""
+        assert row == len(self._nodes)
+        self._nodes.append(keys.node)
         if keys.session != NOTHING:
             self._sessions[(keys.namespace, keys.session)].append((row, keys))
         self._recent[keys.namespace].append(row)
@@ -145,6 +201,9 @@ class Candidates:
         if keys.node:
             self._ended[(keys.namespace, keys.node)] = row
             self._last[(keys.namespace, self._store.piece_of(keys.node))] = row
+            text = self._text_hash(keys.first_turn)
+            if text != NOTHING:
+                self._first_text[(keys.namespace, text)] = row
             self._add_pairs(row, keys)
 
     def _add_pairs(self, row: int, keys: Keys) -> None:

@@ -32,7 +32,7 @@ from prefixscope.breaks.detectors.tools import (
 )
 from prefixscope.breaks.found import Detector, Found
 
-__all__ = ["CAUSES", "DETECTORS", "FAULTS", "NO_FAULTS", "RUNG_CAUSES", "SEPARATIONS", "prove"]
+__all__ = ["CAUSES", "DETECTORS", "FAULTS", "NO_FAULTS", "RUNG_CAUSES", "SEPARATIONS", "UNPROVEN", "prove"]
 
 SEPARATIONS = ("model", "adapter", "cache_salt", "prompt_logprobs")
 """What the engine keeps apart though the text is the same."""
@@ -76,6 +76,9 @@ FAULTS = (
     "template_generation_prefix", "multimodal_content", "retokenization", "content_changed",
 )  # fmt: skip
 """Causes in the prompt itself, in the order of the vocabulary."""
+
+UNPROVEN = ("tools_changed", "system_variant", "content_changed")
+"""Causes that only name the part: nothing but the rest of the prompts tells that they belong together."""
 
 CAUSES = (*SEPARATIONS, *NO_FAULTS, *FAULTS, *RUNG_CAUSES, "not_compared")
 

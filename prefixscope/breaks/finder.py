@@ -7,24 +7,22 @@ earlier request, and the ordered detectors of `causes` name the cause.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable
 
 import xxhash
 
-from prefixscope.breaks.agreement import first_difference
-from prefixscope.breaks.bodies import DEFAULT_BUDGET, Body, BodyPieces, BodyStore
+from prefixscope.breaks.bodies import DEFAULT_BUDGET, BodyPieces, BodyStore
 from prefixscope.breaks.candidates import Candidates, Keys
-from prefixscope.breaks.causes import prove
+from prefixscope.breaks.causes import NO_FAULTS, UNPROVEN, prove
 from prefixscope.breaks.comparison import Comparison
 from prefixscope.breaks.cost import agreed_behind, almost_hit, example
 from prefixscope.breaks.detectors.messages import multimodal_content
 from prefixscope.breaks.found import Found
-from prefixscope.breaks.kept import by_length, is_branch, same_application, went_on
+from prefixscope.breaks.kept import by_length, is_branch, old_turns_return, same_application, went_on
 from prefixscope.breaks.media import first_other_medium
 from prefixscope.breaks.ranking import MOST_CANDIDATES, RELATED, best_of
-from prefixscope.breaks.separation import Separation, scope_of, separation_of
-from prefixscope.breaks.sides import Side, Texts
+from prefixscope.breaks.rows import Rows
+from prefixscope.breaks.sides import Texts
 from prefixscope.breaks.table import BreakExample, Breaks
 from prefixscope.breaks.verdict import Verdict, VerdictColumns
 from prefixscope.index.builder import BuiltLineage
@@ -32,6 +30,7 @@ from prefixscope.index.lineage import UNKNOWN
 
 __all__ = ["BreakFinder"]
 
+_MOST_NEWER = 3
 KINDS = ("chat", "text", "tokens", "hashes")
 
 
@@ -41,14 +40,11 @@ class BreakFinder:
     def __init__(self, budget: int = DEFAULT_BUDGET) -> None:
         self.store = BodyStore(budget)
         self._kinds = bytearray()
-        self._templates: dict[str | None, int] = {}
-        self._template: array[int] = array("l")
 
-    def note(self, kind: str, template: str | None, pieces: BodyPieces) -> None:
-        """Keeps what the comparison will need of a request: its kind, its template's fingerprint and its body."""
+    def note(self, kind: str, pieces: BodyPieces) -> None:
+        """Keeps what the comparison will need of a request: its kind and its body."""
         self.store.add_pieces(pieces)
         self._kinds.append(KINDS.index(kind))
-        self._template.append(self._templates.setdefault(template, len(self._templates)))
 
     def find(self, built: BuiltLineage, texts: Texts, progress: Callable[[int], None] = lambda _: None) -> Breaks:
         """Every row's class or cause, in time order."""
@@ -63,33 +59,11 @@ class BreakFinder:
         """What the prompt of a body was made of."""
         return KINDS[self._kinds[number]]
 
-    def template(self, number: int) -> int:
-        """Which template rendered it, numbered in order of appearance."""
-        return self._template[number]
 
-
-class _Run:
+class _Run(Rows):
     def __init__(self, finder: BreakFinder, built: BuiltLineage, texts: Texts) -> None:
-        self.finder = finder
-        self.built = built
-        self.texts = texts
-        self.order = built.order.tolist()
+        super().__init__(built, finder.store, finder.kind, texts)
         self.candidates = Candidates(finder.store)
-        self.separation: Separation | None = separation_of(built, built.identities)
-        lineage = built.lineage
-        self.prompt = lineage.prompt_tokens.tolist()
-        self.reused = lineage.shared_tokens.tolist()
-        shared, parents = lineage.shared_tokens, lineage.parent_row
-        if self.separation is not None:
-            shared, parents = self.separation.besides_media, self.separation.media_parent
-        self.shared = shared.tolist()
-        self.parents = parents.tolist()
-        self.unit = lineage.unit.tolist()
-        self.namespaces = lineage.namespace.tolist()
-        scopes: dict[tuple[str, ...], int] = {}
-        self.scopes = [scopes.setdefault(scope_of(one), len(scopes)) for one in built.identities]
-        self.with_media = [any(extra.startswith("media=") for extra in one.extra) for one in built.identities]
-        self.sessions = lineage.session.codes.tolist()
         self.columns = VerdictColumns()
         self.examples: dict[int, BreakExample] = {}
         self.inferred = 0
@@ -98,9 +72,8 @@ class _Run:
     # -- rows -----------------------------------------------------------------------------------------------------
 
     def take(self, row: int) -> None:
-        number = self.order[row]
-        kind = self.finder.kind(number)
-        tokens = self._tokens(row)[: 4 * self.prompt[row]] if kind in ("text", "tokens") else None
+        number, kind = self.order[row], self.kind(row)
+        tokens = self.tokens(row)[: 4 * self.prompt[row]] if kind in ("text", "tokens") else None
         keys = self.candidates.keys_of(number, self.scopes[row], self.sessions[row], kind, tokens)
         verdict = self._verdict(row, keys, kind)
         self.columns.append(verdict)
@@ -113,10 +86,32 @@ class _Run:
         if kind == "hashes" or self.unit[row] != 1:
             return self._by_hashes(row)
         previous = self.candidates.previous(keys)
+        if previous is not None and previous[1]:
+            return self._against_previous(row, previous[0])
+        changed = self._in_changed_conversation(row, keys, None if previous is None else previous[0])
+        if changed is not None:
+            return changed
         if previous is not None:
-            self.inferred += not previous[1]
+            self.inferred += 1
             return self._against_previous(row, previous[0])
         return self._against_best(row, keys)
+
+    def _in_changed_conversation(self, row: int, keys: Keys, previous: int | None) -> Verdict | None:
+        """Without a logged session: a fault against a later request of the same conversation than `previous`, the last
+        one whose messages this one's begin with. A change in the history hides those in between from it."""
+        least = -1 if previous is None else previous
+        newer = [other for other in self.candidates.conversation(keys) if other > least][:_MOST_NEWER]
+        parent = self.parents[row]
+        if previous is not None and parent > previous and self.shared[row] > self.prompt[previous] + RELATED:
+            newer.append(parent)
+        for other in newer:
+            kept = self._kept_whole(row, other)
+            if kept is not None:
+                return kept
+            verdict = self._compared(row, other, session=False, comes_back=True)
+            if verdict.cause not in NO_FAULTS:
+                return verdict
+        return None
 
     def _separated(self, row: int) -> Verdict | None:
         shared = min(self.shared[row], self.prompt[row])
@@ -150,17 +145,15 @@ class _Run:
 
     def _against_best(self, row: int, keys: Keys) -> Verdict:
         parent = self.parents[row]
-        related = [other for other in self.candidates.conversation(keys) if other < row]
         if parent >= 0:
             kept = self._kept_whole(row, parent)
             if kept is not None:
                 return kept
-            if not related or parent in related:
-                comparison = self._comparison(row, parent)
-                if comparison is None:
-                    return self._uncompared(parent)
-                if self.shared[row] >= min(RELATED, self.prompt[row] // 4 + 1) and is_branch(comparison):
-                    return Verdict("branched", parent, comparison.first)
+            comparison = self.comparison(row, parent)
+            if comparison is None:
+                return self._uncompared(parent)
+            if self.shared[row] >= min(RELATED, self.prompt[row] // 4 + 1) and is_branch(comparison):
+                return Verdict("branched", parent, comparison.first)
         best = self._best(row, keys)
         if best is None:
             return Verdict("first_seen")
@@ -173,7 +166,7 @@ class _Run:
             same = sessions[other] != UNKNOWN and sessions[other] == sessions[row]
             if not same and self.shared[row] < self.prompt[row]:
                 return None
-        first = min(self._first(row, other), self.prompt[row])
+        first = min(self.first(row, other), self.prompt[row])
         known = self.built.tree.depth[self.built.ends[other].leaf]
         kept = by_length(first, self.prompt[row], self.prompt[other], known)
         if kept is None:
@@ -184,27 +177,15 @@ class _Run:
         """Equal tokens may stand for other images: the first that differs is where the prompts part."""
         if not (self.with_media[row] or self.with_media[other]) or self.namespaces[row] == self.namespaces[other]:
             return None
-        comparison = self._comparison(row, other)
+        comparison = self.comparison(row, other)
         if comparison is None:
             return self._uncompared(other)
         first = first_other_medium(comparison)
         if first is None:
             return None
-        comparison = Comparison(comparison.new, comparison.old, first, self.finder.store, self.texts)
+        comparison = Comparison(comparison.new, comparison.old, first, self.store, self.texts)
         found = multimodal_content(comparison)
         return None if found is None else self._fault(row, other, comparison, found)
-
-    def _first(self, row: int, other: int) -> int:
-        """Tokens two rows share from the beginning, also of different namespaces."""
-        if self.parents[row] == other:
-            return int(self.shared[row])
-        if self.namespaces[row] == self.namespaces[other]:
-            ends = self.built.ends
-            return self.built.tree.common_prefix(ends[row].leaf, ends[other].leaf)
-        return first_difference(self._tokens(row), self._tokens(other))
-
-    def _tokens(self, row: int) -> bytes:
-        return self.built.tree.tokens_of(self.built.ends[row].leaf)
 
     # -- candidates -----------------------------------------------------------------------------------------------
 
@@ -214,36 +195,18 @@ class _Run:
         parent = self.parents[row]
         if parent >= 0 and parent not in others:
             others = sorted((*others[: MOST_CANDIDATES - 1], parent), reverse=True)
-        return best_of(self._tokens(row)[: 4 * self.prompt[row]], others, self._tokens)
+        return best_of(self.tokens(row)[: 4 * self.prompt[row]], others, self.tokens)
 
     # -- comparing ------------------------------------------------------------------------------------------------
-
-    def _side(self, row: int) -> Side | None:
-        number = self.order[row]
-        body: Body | None = self.finder.store.body(number)
-        kind = self.finder.kind(number)
-        output = ("unknown", "length", "text", "ids")[int(self.built.lineage.output[row])]
-        return Side(row, kind, self._tokens(row), self.prompt[row], body, output, self.finder.template(number))
-
-    def _comparison(self, row: int, other: int) -> Comparison | None:
-        """None where a body needed for it is no longer held."""
-        new, old = self._side(row), self._side(other)
-        if new is None or old is None:
-            return None
-        for side in (new, old):
-            if side.body is not None and side.kind == "chat":
-                needed = (*side.body.messages, side.body.tools, side.body.options)
-                if not self.finder.store.holds(needed):
-                    return None
-        first = min(first_difference(new.prompt, old.tokens), new.prompt_tokens)
-        return Comparison(new, old, first, self.finder.store, self.texts)
 
     def _uncompared(self, other: int) -> Verdict:
         self.not_compared += 1
         return Verdict("not_compared", other)
 
-    def _compared(self, row: int, other: int, session: bool = True) -> Verdict:
-        comparison = self._comparison(row, other)
+    def _compared(self, row: int, other: int, session: bool = True, comes_back: bool = False) -> Verdict:
+        """The verdict against one row. `comes_back`: a cause that is not proven by a normal form needs the old
+        conversation to go on behind the difference."""
+        comparison = self.comparison(row, other)
         if comparison is None:
             return self._uncompared(other)
         if self.with_media[row] and self.with_media[other]:
@@ -259,6 +222,8 @@ class _Run:
         found = prove(comparison)
         if not session and not same_application(comparison, found.cause):
             return Verdict("first_seen")
+        if comes_back and found.cause in UNPROVEN and not old_turns_return(comparison):
+            return Verdict("branched", other, comparison.first)
         if found.cause == "content_changed" and _answer_is_approximate(comparison):
             return Verdict("append_only", other, comparison.first)
         return self._fault(row, other, comparison, found)

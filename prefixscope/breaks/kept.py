@@ -16,6 +16,7 @@ __all__ = [
     "by_length",
     "is_branch",
     "may_be_moved",
+    "old_turns_return",
     "reordered_text",
     "same_application",
     "same_turn_in_another_form",
@@ -86,6 +87,11 @@ def _comes_back(comparison: Comparison, at: int) -> bool:
     if len(later) > 1 and any(message.get("role") == "assistant" for message in messages):
         return True
     return any(len(content_text(message)) >= RETURNS or message.get("tool_calls") for message in messages)
+
+
+def old_turns_return(comparison: Comparison) -> bool:
+    """Whether turns of the old conversation stand behind the first difference of the messages."""
+    return comparison.bodies is not None and _comes_back(comparison, comparison.equal_messages)
 
 
 def went_on(comparison: Comparison) -> bool:

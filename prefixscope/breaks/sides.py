@@ -50,7 +50,6 @@ class Side:
     prompt_tokens: int
     body: Body | None
     output: str
-    template: object = None
 
     @property
     def prompt(self) -> bytes:

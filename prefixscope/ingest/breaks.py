@@ -32,9 +32,9 @@ class BreakSearch:
         self._finder = BreakFinder()
         self._times: array[int] = array("q")
 
-    def note(self, kind: str, time_ns: int | None, template: str | None, pieces: BodyPieces) -> None:
+    def note(self, kind: str, time_ns: int | None, pieces: BodyPieces) -> None:
         """Once per row, in the order in which rows go into the tree."""
-        self._finder.note(kind, template, pieces)
+        self._finder.note(kind, pieces)
         self._times.append(NO_TIME if time_ns is None else time_ns)
 
     def find(

@@ -112,7 +112,7 @@ class Run:
         self.builder.add_row(facts, identity, tokens)
         if self.search is not None:
             assert pieces is not None
-            self.search.note(request.kind, request.time_ns, identity.template, pieces)
+            self.search.note(request.kind, request.time_ns, pieces)
 
     def refuse(self, request: LoggedRequest, outcome: Unrenderable) -> None:
         """A request without a prompt. Raises GateFailed under `strict`."""

@@ -489,9 +489,11 @@ OWN = {
 
 
 def planted_log(
-    folder: Path, plan: Plan, seed: int, wanted: int, sessions_most: int = 400
+    folder: Path, plan: Plan, seed: int, wanted: int, *, name_sessions: bool = True, sessions_most: int = 400
 ) -> tuple[Path, Path, set[str]]:
-    """Writes a log with planted faults and its models file; gives both and the request ids that must be explained."""
+    """Writes a log with planted faults and its models file; gives both and the request ids that must be explained.
+
+    Without `name_sessions` the log has no session ids."""
     rng = random.Random(seed)
     chosen = list(sessions(plan.log))
     rng.shuffle(chosen)
@@ -504,7 +506,8 @@ def planted_log(
                 changed = turns
             for turn, body in enumerate(changed):
                 name = f"{number}-{turn}"
-                row = {"request_id": name, "session_id": str(number), **body, "model": "m"}
+                session = {"session_id": str(number)} if name_sessions else {}
+                row = {"request_id": name, **session, **body, "model": "m"}
                 lines.write(json.dumps(row) + "\n")
                 if turn in faulty:
                     expected.add(name)

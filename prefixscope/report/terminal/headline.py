@@ -33,8 +33,9 @@ def headline(report: AnalyzeReport, look: Look) -> Group:
 
 
 def _is_lower_bound(report: AnalyzeReport) -> bool:
-    """Answers whose tokens the log does not tell may be sent back in later turns: that reuse can't be seen."""
-    unseen = report.input.outputs.get("length", 0) + report.input.outputs.get("unknown", 0)
+    """Answers known by length only may be sent back in later turns: that reuse can't be seen. (Where nothing is known
+    of answers, the line `Input` says so.)"""
+    unseen = report.input.outputs.get("length", 0)
     return unseen > 0 and any(pool.engine.name != "trace" for pool in report.pools)
 
 
