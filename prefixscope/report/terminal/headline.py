@@ -21,12 +21,12 @@ def headline(report: AnalyzeReport, look: Look) -> Group:
     totals = report.totals
     if not totals.prompt_tokens:
         return Group("", Text("  No prompt tokens were analyzed, so nothing can be said about reuse.", style="bold"))
-    first = Text("  ")
+    first = Text()
     least = "At least " if _is_lower_bound(report) else ""
     share_done = percent(totals.reusable_tokens, totals.prompt_tokens)
     first.append(f"{least}{share_done} of your prefill is work already done", "bold")
     first.append(f"   {of(totals.reusable_tokens, totals.prompt_tokens, 'prompt tokens')}", "dim")
-    lines: list[RenderableType] = ["", first, Padding(Text(_engine_sentence(report)), (0, 0, 0, 2))]
+    lines: list[RenderableType] = ["", Padding(first, (0, 0, 0, 2)), Padding(Text(_engine_sentence(report)), (0, 0, 0, 2))]
     if report.measured is not None:
         lines.append(Padding(Text(_measured_sentence(report.measured)), (0, 0, 0, 2)))
     return Group(*lines, "", Padding(_bars(report, look), (0, 0, 0, 2)))
