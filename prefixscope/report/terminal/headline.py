@@ -26,7 +26,11 @@ def headline(report: AnalyzeReport, look: Look) -> Group:
     share_done = percent(totals.reusable_tokens, totals.prompt_tokens)
     first.append(f"{least}{share_done} of your prefill is work already done", "bold")
     first.append(f"   {of(totals.reusable_tokens, totals.prompt_tokens, 'prompt tokens')}", "dim")
-    lines: list[RenderableType] = ["", Padding(first, (0, 0, 0, 2)), Padding(Text(_engine_sentence(report)), (0, 0, 0, 2))]
+    lines: list[RenderableType] = [
+        "",
+        Padding(first, (0, 0, 0, 2)),
+        Padding(Text(_engine_sentence(report)), (0, 0, 0, 2)),
+    ]
     if report.measured is not None:
         lines.append(Padding(Text(_measured_sentence(report.measured)), (0, 0, 0, 2)))
     return Group(*lines, "", Padding(_bars(report, look), (0, 0, 0, 2)))
