@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.environments import prepare
+
 CHECKS = (
     ("ruff", "check", "."),
     ("ruff", "format", "--check", "."),
@@ -19,6 +21,8 @@ def main() -> int:
     failed = []
     for check in CHECKS:
         print("==", *check, flush=True)
+        if check[0] == "pytest":
+            prepare()
         more = sys.argv[1:] if check[0] == "pytest" else []
         code = subprocess.run([sys.executable, "-m", *check, *more], cwd=root, check=False).returncode
         if code:

@@ -53,7 +53,8 @@ def media_parts(messages: Json) -> Iterator[Mapping[str, Json]]:
     for message in messages if isinstance(messages, Sequence) and not isinstance(messages, str) else ():
         content = message.get("content") if isinstance(message, Mapping) else None
         for part in content if isinstance(content, list) else ():
-            if isinstance(part, Mapping) and part.get("type", "text") not in _TEXT_KINDS:
+            kind = part.get("type", "text") if isinstance(part, Mapping) else "text"
+            if not isinstance(kind, str) or kind not in _TEXT_KINDS:
                 yield part
 
 

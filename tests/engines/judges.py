@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 JUDGE = Path(__file__).with_name("kv_manager_judge.py")
+MOCKER = Path(__file__).with_name("mocker_judge.py")
 
 
 def _python(variable: str, folder: str) -> Path | None:
@@ -32,6 +33,17 @@ needs_vllm_033 = pytest.mark.skipif(
 needs_dynamo = pytest.mark.skipif(
     DYNAMO is None, reason="no ai-dynamo-runtime in PREFIXSCOPE_DYNAMO_VENV or .cache/dynamo"
 )
+
+
+def mocked(scenario: dict[str, Any]) -> list[int]:
+    """Reused tokens of every request on Dynamo's mock engine (see mocker_judge.py)."""
+    run = subprocess.run(
+        [str(DYNAMO), str(MOCKER)],
+        input=json.dumps(scenario), capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert run.stdout.startswith("ANSWER "), run.stderr[-2000:]
+    answer: list[int] = json.loads(run.stdout[7:])
+    return answer
 
 
 class KvManager:

@@ -1,7 +1,7 @@
 """Runs under ai-dynamo-runtime's python: its mock engines replay a trace of hash ids, one request after another.
 
-Reads {"backend", "block_size", "requests": [{"input_length", "hash_ids"}]} from stdin, writes the reused input tokens
-of every request as one JSON list.
+Reads {"backend", "block_size", "requests": [{"input_length", "hash_ids"}], "blocks" (optional)} from stdin, writes the
+reused input tokens of every request as one JSON list.
 """
 
 import json
@@ -23,7 +23,13 @@ with tempfile.TemporaryDirectory() as folder:
     result = run_mocker_trace_replay(
         [str(trace)],
         trace_block_size=block,
-        extra_engine_args={"engine": {"backend": scenario["backend"], "block_size": block, "num_gpu_blocks": 1 << 16}},
+        extra_engine_args={
+            "engine": {
+                "backend": scenario["backend"],
+                "block_size": block,
+                "num_gpu_blocks": scenario.get("blocks", 1 << 16),
+            }
+        },
         capture_per_request=True,
     )
 served = sorted(result.per_request, key=lambda row: row["arrival_time_ms"])

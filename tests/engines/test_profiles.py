@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import random
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ from prefixscope.engines.platforms import SUPPORT
 from prefixscope.engines.vllm import hash_keys
 from prefixscope.errors import OptionError
 from prefixscope.index.lineage import Lineage
-from tests.engines.judges import DYNAMO, needs_dynamo
+from tests.engines.judges import mocked, needs_dynamo
 from tests.engines.traffic import Asked, lineage_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -280,12 +278,7 @@ def test_random_traces_on_dynamo_mock_engines(backend: str, block_size: int) -> 
         cut = draw.choice([0, 0, draw.randrange(block_size)])
         rows.append({"input_length": len(chain) * block_size - cut, "hash_ids": chain})
     scenario = {"backend": backend, "block_size": block_size, "requests": rows}
-    run = subprocess.run(
-        [str(DYNAMO), str(Path(__file__).with_name("mocker_judge.py"))],
-        input=json.dumps(scenario), capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert run.stdout.startswith("ANSWER "), run.stderr[-2000:]
-    answer = json.loads(run.stdout[7:])
+    answer = mocked(scenario)
     tokens = [
         [symbol * block_size + place for symbol in row["hash_ids"] for place in range(block_size)][
             : row["input_length"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 from prefixscope.engines.wire import RENDERINGS, caveats, default_rendering, wire
 from prefixscope.errors import OptionError
+from tests.engines.judges import VLLM, needs_vllm
 
 HERE = Path(__file__).parent
 VECTORS = json.loads((HERE / "wire_vectors.json").read_text(encoding="utf-8"))
@@ -54,14 +54,12 @@ def test_sglang_vectors(number: int) -> None:
     assert ORDERED(got) == ORDERED(vector["given"])
 
 
+@needs_vllm
 def test_vllm_itself_again() -> None:
-    """Where PREFIXSCOPE_VLLM_PYTHON names a Python with vLLM: its code on the recorded bodies, now."""
-    python = os.environ.get("PREFIXSCOPE_VLLM_PYTHON")
-    if not python:
-        pytest.skip("PREFIXSCOPE_VLLM_PYTHON names no Python with vLLM")
+    """vLLM's own code on the recorded bodies, now."""
     lines = "\n".join(json.dumps(vector) for vector in VECTORS["vllm"])
     done = subprocess.run(
-        [python, str(HERE / "record_wire_vectors.py")], input=lines, capture_output=True, text=True, check=True
+        [str(VLLM), str(HERE / "record_wire_vectors.py")], input=lines, capture_output=True, text=True, check=True
     )
     for vector, line in zip(VECTORS["vllm"], done.stdout.splitlines(), strict=True):
         got, given = converted("vllm", vector), json.loads(line)
