@@ -11,18 +11,12 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "prefixscope"
 
-RESULTS = {"hash_results", "capacity_results", "finding_results", "break_results", "replay_results"}
-BASE = {"errors", "records", "results"} | RESULTS
+BASE = {"errors", "records", "results"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "__main__": {"cli"},
     "records": {"errors"},
-    "results": {"errors", "records", "capacity_results", "finding_results"},
-    "hash_results": {"errors", "records", "results"},
-    "break_results": {"errors", "records", "results"},
-    "capacity_results": set(),
-    "finding_results": set(),
-    "replay_results": {"errors", "records", "results"},
+    "results": {"errors", "records"},
     "logs": BASE,
     "models": BASE,
     "index": BASE,

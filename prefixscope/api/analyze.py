@@ -18,13 +18,13 @@ from prefixscope.errors import InputError
 from prefixscope.index.lineage import Int64, Lineage, Mask
 from prefixscope.ingest import Ingested
 from prefixscope.replay.fit import read_latency, worth_of
-from prefixscope.replay_results import Worth
 from prefixscope.results import (
     AnalyzeReport,
     BlocksReport,
     Measured,
     Prefix,
 )
+from prefixscope.results.replay import Worth
 from prefixscope.reuse.measured import counters_of, from_counters, from_log
 from prefixscope.reuse.pools import Applied, apply_engine
 from prefixscope.reuse.prefixes import shared_prefixes

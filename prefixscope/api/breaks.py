@@ -11,7 +11,6 @@ import numpy as np
 
 from prefixscope.api.options import EngineChoice, LogOptions, Progress
 from prefixscope.api.reading import ingest_options, profile_of, selected
-from prefixscope.break_results import BreaksReport, WhatIf
 from prefixscope.breaks.causes import NO_FAULTS
 from prefixscope.breaks.faults import faults_of, isolation_of
 from prefixscope.breaks.rungs import below_unit, final_causes, rung_losses_of
@@ -20,6 +19,7 @@ from prefixscope.breaks.whatif import CHANGES, rewrite_for
 from prefixscope.index.lineage import Int64, Lineage, Mask
 from prefixscope.ingest import Ingested, ingest
 from prefixscope.logs import FORMATS, expand
+from prefixscope.results.breaks import BreaksReport, WhatIf
 from prefixscope.reuse.accounting import SIMULATED, account
 from prefixscope.reuse.pools import Applied
 from prefixscope.reuse.selection import Selection

@@ -17,10 +17,10 @@ from prefixscope.api.reading import lineage_of, selected
 from prefixscope.capacity.policies import OPTIMUM, OPTIMUM_OF, POLICIES, simulate_policy
 from prefixscope.capacity.sizes import Tier, parse_tier
 from prefixscope.capacity.tiers import Recompute
-from prefixscope.capacity_results import CapacityDetails, CapacitySection, PolicyRow
 from prefixscope.errors import OptionError
 from prefixscope.replay.fit import read_latency
 from prefixscope.results import CapacityReport, rate
+from prefixscope.results.capacity import CapacityDetails, CapacitySection, PolicyRow
 from prefixscope.reuse.pools import apply_engine
 from prefixscope.reuse.selection import duration_ns
 from prefixscope.reuse.sweep import BLOCK_SIZES

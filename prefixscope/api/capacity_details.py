@@ -13,7 +13,9 @@ from prefixscope.capacity.distances import reuse_distances
 from prefixscope.capacity.pressure import evictions_by, families_of, working_sets
 from prefixscope.capacity.sizes import Tier
 from prefixscope.capacity.tiers import Recompute, tiers_of
-from prefixscope.capacity_results import (
+from prefixscope.index.lineage import Int64, Lineage
+from prefixscope.results import rate
+from prefixscope.results.capacity import (
     BlockSizeAtCapacity,
     CapacitySection,
     CurveCorners,
@@ -24,8 +26,6 @@ from prefixscope.capacity_results import (
     TierRow,
     WorkingSetRow,
 )
-from prefixscope.index.lineage import Int64, Lineage
-from prefixscope.results import rate
 from prefixscope.reuse.sweep import with_block_size
 
 __all__ = ["block_sizes_of", "corners_of", "evictions_of", "lifetimes_of", "tier_rows", "working_sets_of"]

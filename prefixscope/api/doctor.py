@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from prefixscope.api.options import LogOptions
-from prefixscope.break_results import TemplateExamination
 from prefixscope.breaks.doctor import RefusedError, Render, examine
 from prefixscope.engines.wire import default_rendering
 from prefixscope.errors import ModelError
@@ -19,6 +18,7 @@ from prefixscope.models.table import ModelEntry, ModelTable
 from prefixscope.models.template import Unrenderable
 from prefixscope.models.tokenizer import LoadedModel, load_model
 from prefixscope.records import LoggedRequest, Source
+from prefixscope.results.breaks import TemplateExamination
 
 __all__ = ["template_doctor"]
 

@@ -11,12 +11,12 @@ from prefixscope.api.options import EngineChoice, LogOptions, MemoryOptions, Pro
 from prefixscope.api.reading import lineage_of, selected
 from prefixscope.api.rules import applied_to
 from prefixscope.api.story import story_of
-from prefixscope.break_results import BreaksReport, RequestStory, WhatIf
 from prefixscope.breaks.causes import FAULTS, SEPARATIONS
 from prefixscope.breaks.whatif import CHANGES
 from prefixscope.errors import InputError, OptionError
 from prefixscope.ingest import Ingested
 from prefixscope.results import EngineUsed
+from prefixscope.results.breaks import BreaksReport, RequestStory, WhatIf
 from prefixscope.reuse.request_rows import request_rows
 
 __all__ = ["ExplainOptions", "Explanation", "explain"]

@@ -13,7 +13,10 @@ from prefixscope.capacity.distances import ReuseDistances, reuse_distances
 from prefixscope.capacity.pick import Recommendation, choose_from, running_need
 from prefixscope.capacity.sizes import Capacity, parse_capacity
 from prefixscope.capacity.summary import approximation, summarize
-from prefixscope.capacity_results import (
+from prefixscope.engines.profile import EngineProfile
+from prefixscope.errors import OptionError
+from prefixscope.results import BlockSizeRow
+from prefixscope.results.capacity import (
     AskedCapacity,
     BlockSizePick,
     CapacityPoint,
@@ -21,9 +24,6 @@ from prefixscope.capacity_results import (
     Recommended,
     ShareSize,
 )
-from prefixscope.engines.profile import EngineProfile
-from prefixscope.errors import OptionError
-from prefixscope.results import BlockSizeRow
 from prefixscope.reuse.pools import Pool, Restriction, Restrictions
 
 __all__ = ["FiniteMemory", "Walked", "asked_blocks"]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from prefixscope.replay.item import ReplayItem
     from prefixscope.replay.options import ReplayOptions
     from prefixscope.replay.phases import Load
-    from prefixscope.replay_results import Plan, ReplayReport, SampleReport
+    from prefixscope.results.replay import Plan, ReplayReport, SampleReport
 
 __all__ = ["PreparedReplay", "ReplayChoice", "prepare_replay", "run_replay"]
 
@@ -157,7 +157,7 @@ def _loads(choice: ReplayChoice) -> tuple[Load, ...]:
 def _replay_options(choice: ReplayChoice, engine_options: EngineOptions) -> ReplayOptions:
     from prefixscope.replay import ReplayOptions
     from prefixscope.replay.connection import ClientLimits
-    from prefixscope.replay_results import IsolationMethod
+    from prefixscope.results.replay import IsolationMethod
 
     methods: tuple[IsolationMethod | Literal["auto"], ...] = ("auto", *get_args(IsolationMethod))
     method = next((known for known in methods if known == choice.isolation), None)

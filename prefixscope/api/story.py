@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from prefixscope.break_results import FaultExample, RequestStory
 from prefixscope.errors import OptionError
 from prefixscope.index.lineage import UNKNOWN, Lineage
 from prefixscope.ingest import Ingested
+from prefixscope.results.breaks import FaultExample, RequestStory
 from prefixscope.reuse.selection import Selection
 
 __all__ = ["story_of"]

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from prefixscope.break_results import TemplateProbe
 from prefixscope.breaks.volatile import common_chars
+from prefixscope.results.breaks import TemplateProbe
 
 __all__ = ["PROBES", "RefusedError", "Render", "examine"]
 

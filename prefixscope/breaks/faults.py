@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from prefixscope.break_results import Fault, FaultExample, Isolation
 from prefixscope.breaks.causes import NO_FAULTS
 from prefixscope.breaks.table import BreakExample
 from prefixscope.index.lineage import UNKNOWN, Int64, Lineage, Mask
 from prefixscope.results import rate
+from prefixscope.results.breaks import Fault, FaultExample, Isolation
 
 __all__ = ["example_of", "faults_of", "isolation_of"]
 

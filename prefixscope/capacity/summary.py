@@ -11,9 +11,9 @@ import numpy.typing as npt
 from prefixscope.capacity.curve import CurveModel, HitCurve
 from prefixscope.capacity.distances import ReuseDistances, memory_groups, stored_lineage
 from prefixscope.capacity.pick import Recommendation, RunningNeed, recommend
-from prefixscope.capacity_results import CapacityPoint
 from prefixscope.engines.profile import EngineProfile
 from prefixscope.results import rate
+from prefixscope.results.capacity import CapacityPoint
 
 __all__ = ["CapacityPoint", "CapacitySummary", "approximation", "point_at", "round_capacities", "summarize"]
 

@@ -6,13 +6,13 @@ import os
 import sys
 from collections.abc import Sequence
 
-from prefixscope.break_results import Fault
 from prefixscope.cli import break_options as b
 from prefixscope.cli import options as o
 from prefixscope.cli import work_options as w
 from prefixscope.cli.outputs import Outputs
 from prefixscope.cli.screen import look_of, shown_progress
 from prefixscope.errors import GateFailed, InputError
+from prefixscope.results.breaks import Fault
 
 __all__ = ["lint"]
 

@@ -23,7 +23,11 @@ from prefixscope.engines.events import (
     rederive,
 )
 from prefixscope.errors import OptionError
-from prefixscope.hash_results import (
+from prefixscope.ingest.event_source import EventsOptions, EventSource, recorded
+from prefixscope.ingest.fates import fates_of
+from prefixscope.ingest.key_plan import HashOptions, KeyPlan, plan_for
+from prefixscope.ingest.keyed import KeyedPrompt, KeyedReading
+from prefixscope.results.hashes import (
     EventsReport,
     HashChecks,
     HashDifference,
@@ -32,10 +36,6 @@ from prefixscope.hash_results import (
     LogBlocks,
     LostMessages,
 )
-from prefixscope.ingest.event_source import EventsOptions, EventSource, recorded
-from prefixscope.ingest.fates import fates_of
-from prefixscope.ingest.key_plan import HashOptions, KeyPlan, plan_for
-from prefixscope.ingest.keyed import KeyedPrompt, KeyedReading
 
 __all__ = ["CheckedEvents", "check_events"]
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from prefixscope.engines.events import RequestBlocks, RequestFate
-from prefixscope.hash_results import AT_END, WHEN_SENT, LogBlocks
 from prefixscope.ingest.keyed import KeyedPrompt
 from prefixscope.results import InputReport
+from prefixscope.results.hashes import AT_END, WHEN_SENT, LogBlocks
 
 __all__ = ["Fates", "fates_of"]
 

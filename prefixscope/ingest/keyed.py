@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from prefixscope.engines.hashes import BlockChain, KeyIdentity, block_chain, root_of
 from prefixscope.errors import GateFailed, InputError, OptionError
-from prefixscope.hash_results import HashedRequest
 from prefixscope.ingest.key_plan import HashOptions, KeyPlan, plan_for
 from prefixscope.ingest.pipeline import IngestOptions, nothing_left, prompt_rules
 from prefixscope.logs import FORMATS, LogFile, expand, is_index, read_logs
@@ -22,6 +21,7 @@ from prefixscope.models.table import ModelEntry, unresolved_error
 from prefixscope.models.template import Unrenderable
 from prefixscope.records import LoggedRequest, Prompt
 from prefixscope.results import InputReport, Skip, Warned
+from prefixscope.results.hashes import HashedRequest
 
 __all__ = ["HashReading", "KeyedPrompt", "KeyedReading"]
 

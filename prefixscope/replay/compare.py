@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from prefixscope.engines.profile import EngineProfile
 from prefixscope.replay.runfile import CallRecord, PhaseRecord, PromptCheck
-from prefixscope.replay_results import Comparison, Diagnosis, PhaseReport, PromptReport, RequestRow, Verdict
+from prefixscope.results.replay import Comparison, Diagnosis, PhaseReport, PromptReport, RequestRow, Verdict
 
 __all__ = ["check_prompt", "comparison_of", "diagnosis_of", "gate_of", "prompt_report_of", "row_of"]
 

@@ -15,7 +15,7 @@ from prefixscope.replay.compare import check_prompt
 from prefixscope.replay.endpoint import Answers, facts_of
 from prefixscope.replay.item import ReplayItem, ids_of
 from prefixscope.replay.runfile import PromptCheck
-from prefixscope.replay_results import EndpointFacts
+from prefixscope.results.replay import EndpointFacts
 
 __all__ = ["ask", "check_rendering", "profile_of"]
 

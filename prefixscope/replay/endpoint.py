@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from prefixscope.engines.running import Answers, MetricsFacts, facts_of_metrics, running_engine
 from prefixscope.errors import EndpointError
 from prefixscope.records import Json
-from prefixscope.replay_results import EndpointFacts
+from prefixscope.results.replay import EndpointFacts
 
 __all__ = ["Answers", "MetricsFacts", "as_engine", "facts_of", "facts_of_metrics"]
 

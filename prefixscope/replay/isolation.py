@@ -17,7 +17,7 @@ from prefixscope.errors import EndpointError
 from prefixscope.replay.calls import Scope, build_call
 from prefixscope.replay.item import ReplayItem, ids_of, tokens_of
 from prefixscope.replay.meter import Meter
-from prefixscope.replay_results import ControlReading, EndpointFacts, IsolationMethod, IsolationReport
+from prefixscope.results.replay import ControlReading, EndpointFacts, IsolationMethod, IsolationReport
 
 __all__ = ["METHODS", "Controls", "Isolation", "NoResetError", "choose_isolation", "first_block_tokens"]
 

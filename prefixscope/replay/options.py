@@ -15,7 +15,7 @@ from prefixscope.replay.connection import Address, ClientLimits
 from prefixscope.replay.item import ReplayItem
 from prefixscope.replay.outputs import TOLERANCE
 from prefixscope.replay.phases import ANSWER_PROMPTS, SWITCH_PROMPTS, Load, wanted_output
-from prefixscope.replay_results import IsolationMethod, Plan, PlannedPhase
+from prefixscope.results.replay import IsolationMethod, Plan, PlannedPhase
 
 __all__ = ["PHASES", "ReplayOptions", "plan_of", "settings_of"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from prefixscope.replay.measurement import Reading
-from prefixscope.replay_results import OutputReport
+from prefixscope.results.replay import OutputReport
 
 __all__ = ["TOLERANCE", "OutputCheck", "compare_answers", "output_report_of"]
 

@@ -25,7 +25,7 @@ from prefixscope.replay.runfile import RunFile
 from prefixscope.replay.runner import Bench, Progress, Runner
 from prefixscope.replay.summary import Seen, report_of
 from prefixscope.replay.transport import network_transport
-from prefixscope.replay_results import EndpointFacts, IsolationReport, PromptReport, ReplayReport
+from prefixscope.results.replay import EndpointFacts, IsolationReport, PromptReport, ReplayReport
 
 __all__ = ["replay", "replay_async"]
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from prefixscope.index.lineage import Lineage
 from prefixscope.index.topology import Topology
-from prefixscope.replay_results import SampleReport, Stratum
+from prefixscope.results.replay import SampleReport, Stratum
 
 __all__ = ["Sample", "families_of", "sample_of"]
 

@@ -15,7 +15,7 @@ from prefixscope.replay.measurement import CACHED_TOKENS_FLAG
 from prefixscope.replay.meter import COUNTED
 from prefixscope.replay.outputs import output_report_of
 from prefixscope.replay.runfile import CallRecord, PhaseRecord, RunFile
-from prefixscope.replay_results import (
+from prefixscope.results.replay import (
     EndpointFacts,
     IsolationReport,
     OutputReport,

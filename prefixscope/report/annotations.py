@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from prefixscope.break_results import Fault
 from prefixscope.report.numbers import count, plural
 from prefixscope.report.text import visible
 from prefixscope.report.words_breaks import REMEDIES, fault_name
+from prefixscope.results.breaks import Fault
 
 __all__ = ["github_annotations"]
 

@@ -6,13 +6,13 @@ import dataclasses
 import json
 from collections.abc import Iterator, Sequence
 
-from prefixscope.hash_results import HashedRequest
 from prefixscope.report.json import plain
 from prefixscope.report.numbers import count, plural
 from prefixscope.report.text import visible
 from prefixscope.report.warnings import warnings_in_words
 from prefixscope.report.words import skip_in_words, skips_in_words
 from prefixscope.results import InputReport
+from prefixscope.results.hashes import HashedRequest
 
 __all__ = ["hash_line", "reading_told"]
 

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prefixscope import __version__
-from prefixscope.hash_results import EventsReport
 from prefixscope.report.finding_words import finding_in_words
 from prefixscope.report.warnings import warning_in_words
 from prefixscope.results import (
@@ -26,6 +25,7 @@ from prefixscope.results import (
     Measured,
     PoolReport,
 )
+from prefixscope.results.hashes import EventsReport
 
 __all__ = ["analyze_json", "blocks_json", "capacity_json", "encode", "events_json", "index_json", "json_head", "plain"]
 

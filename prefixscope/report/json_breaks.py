@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from prefixscope.break_results import BreaksReport, RequestStory
 from prefixscope.report.json import input_document, json_head, plain
 from prefixscope.report.numbers import instant
 from prefixscope.report.words_breaks import REMEDIES
+from prefixscope.results.breaks import BreaksReport, RequestStory
 
 __all__ = ["breaks_list", "explain_json"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from prefixscope.replay_results import Plan, ReplayReport, SampleReport
 from prefixscope.report.json import encode, input_document, json_head, plain
 from prefixscope.results import InputReport
+from prefixscope.results.replay import Plan, ReplayReport, SampleReport
 
 __all__ = ["latency_json", "replay_json"]
 

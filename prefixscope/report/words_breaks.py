@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from prefixscope.break_results import Fault, WhatIf
 from prefixscope.report.numbers import percent, tokens
 from prefixscope.report.text import visible
 from prefixscope.report.words import readable
+from prefixscope.results.breaks import Fault, WhatIf
 
 __all__ = ["CAUSE_WORDS", "CLASS_WORDS", "NOTES", "REMEDIES", "fault_name", "part_in_words", "what_if_in_words"]
 

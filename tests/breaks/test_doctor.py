@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from prefixscope.api import LogOptions, template_doctor
-from prefixscope.break_results import TemplateProbe
+from prefixscope.results.breaks import TemplateProbe
 from tests.real_tokenizers import or_skip, templates, tokenizer_folder
 
 pytestmark = pytest.mark.real_tokenizers

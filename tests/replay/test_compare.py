@@ -16,7 +16,7 @@ from prefixscope.replay.endpoint import Answers, facts_of, facts_of_metrics
 from prefixscope.replay.measurement import Reading, ReadingBuilder
 from prefixscope.replay.outputs import compare_answers, output_report_of
 from prefixscope.replay.runfile import CallRecord, PromptCheck
-from prefixscope.replay_results import Comparison, PhaseReport, Quantiles
+from prefixscope.results.replay import Comparison, PhaseReport, Quantiles
 
 
 def call(measured: int | None, prompt: int = 100, **fields: Any) -> CallRecord:

@@ -19,7 +19,7 @@ from prefixscope.replay.phases import Load
 from prefixscope.replay.predict import lineage_of
 from prefixscope.replay.run import replay
 from prefixscope.replay.sample import sample_of
-from prefixscope.replay_results import ReplayReport
+from prefixscope.results.replay import ReplayReport
 from tests.engine.serving import REPOSITORY, EngineConfiguration, RunningEngine
 from tests.replay.workload import families, item_of, phase_of
 

@@ -12,7 +12,7 @@ from prefixscope.replay.item import ReplayItem, tokens_of
 from prefixscope.replay.mock import render_bytes
 from prefixscope.replay.options import ReplayOptions
 from prefixscope.replay.run import replay
-from prefixscope.replay_results import PhaseReport, ReplayReport
+from prefixscope.results.replay import PhaseReport, ReplayReport
 
 URL = "http://engine.test:8000/v1"
 QUICK = ClientLimits(backoff_s=0.001, longest_backoff_s=0.002, first_token_s=5, stall_s=5)

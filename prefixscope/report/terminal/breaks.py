@@ -9,7 +9,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from prefixscope.break_results import BreaksReport, Fault, FaultExample, Isolation, WhatIf
 from prefixscope.report.numbers import count, percent, plural, share, tokens
 from prefixscope.report.terminal.head import input_lines
 from prefixscope.report.terminal.layout import Look, bullets, plain_table, section
@@ -22,6 +21,7 @@ from prefixscope.report.words_breaks import (
     part_in_words,
     what_if_in_words,
 )
+from prefixscope.results.breaks import BreaksReport, Fault, FaultExample, Isolation, WhatIf
 
 __all__ = ["both_sides", "breaks_essence", "explain_report", "fault_lines", "lint_report"]
 

@@ -8,7 +8,6 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from prefixscope.capacity_results import CapacityDetails, CapacitySection
 from prefixscope.report.numbers import bytes_, count, of, share
 from prefixscope.report.terminal.bars import Bar
 from prefixscope.report.terminal.layout import Look, bullets, section
@@ -16,6 +15,7 @@ from prefixscope.report.terminal.memory import memory_parts
 from prefixscope.report.text import visible
 from prefixscope.report.words import engine_name
 from prefixscope.results import EngineUsed, PoolReport
+from prefixscope.results.capacity import CapacityDetails, CapacitySection
 
 __all__ = ["capacity_essence", "capacity_parts"]
 

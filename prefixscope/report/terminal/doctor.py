@@ -8,11 +8,11 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from prefixscope.break_results import FaultExample, TemplateExamination, TemplateProbe
 from prefixscope.report.numbers import count
 from prefixscope.report.terminal.breaks import both_sides
 from prefixscope.report.terminal.layout import Look
 from prefixscope.report.text import visible
+from prefixscope.results.breaks import FaultExample, TemplateExamination, TemplateProbe
 
 __all__ = ["doctor_report"]
 

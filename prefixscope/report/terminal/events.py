@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from prefixscope.hash_results import EventsReport, HashChecks, HeldBlocks, LogBlocks
 from prefixscope.report.numbers import count, instant, percent, plural, span, tokens
 from prefixscope.report.terminal.head import input_lines
 from prefixscope.report.terminal.layout import Look, bullets, labelled, plain_table, section
 from prefixscope.report.text import visible
+from prefixscope.results.hashes import EventsReport, HashChecks, HeldBlocks, LogBlocks
 
 __all__ = ["events_report"]
 

@@ -7,7 +7,11 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from prefixscope.capacity_results import (
+from prefixscope.report.numbers import bytes_, count, duration, plural, share, tokens
+from prefixscope.report.terminal.bars import Bar
+from prefixscope.report.terminal.layout import Look, plain_table, section, user_text
+from prefixscope.report.text import shortened, visible
+from prefixscope.results.capacity import (
     CapacityDetails,
     CapacitySection,
     EvictedGroup,
@@ -17,10 +21,6 @@ from prefixscope.capacity_results import (
     TierRow,
     WorkingSetRow,
 )
-from prefixscope.report.numbers import bytes_, count, duration, plural, share, tokens
-from prefixscope.report.terminal.bars import Bar
-from prefixscope.report.terminal.layout import Look, plain_table, section, user_text
-from prefixscope.report.text import shortened, visible
 
 __all__ = ["memory_parts"]
 

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from prefixscope.replay_results import (
+from prefixscope.report.numbers import count, duration, of, percent, plural, tokens
+from prefixscope.report.terminal.layout import Look, bullets, labelled, plain_table, section
+from prefixscope.report.text import visible
+from prefixscope.results.replay import (
     Comparison,
     IsolationReport,
     OutputReport,
@@ -18,9 +21,6 @@ from prefixscope.replay_results import (
     SampleReport,
     Worth,
 )
-from prefixscope.report.numbers import count, duration, of, percent, plural, tokens
-from prefixscope.report.terminal.layout import Look, bullets, labelled, plain_table, section
-from prefixscope.report.text import visible
 
 __all__ = ["dry_run_report", "replay_report", "saved_seconds"]
 

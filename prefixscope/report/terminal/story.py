@@ -8,12 +8,12 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from prefixscope.break_results import RequestStory
 from prefixscope.report.numbers import count, duration, instant, percent
 from prefixscope.report.terminal.breaks import both_sides
 from prefixscope.report.terminal.layout import Look, plain_table
 from prefixscope.report.text import visible
 from prefixscope.report.words_breaks import CAUSE_WORDS, CLASS_WORDS, REMEDIES, part_in_words
+from prefixscope.results.breaks import RequestStory
 
 __all__ = ["request_story"]
 

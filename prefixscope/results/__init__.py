@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from prefixscope.capacity_results import CapacityDetails, CapacitySection
-from prefixscope.finding_results import Finding, SmallerUnit
+from prefixscope.results.capacity import CapacityDetails, CapacitySection
+from prefixscope.results.findings import Finding, SmallerUnit
 
 __all__ = [
     "RUNGS",
@@ -255,9 +255,9 @@ class AnalyzeReport:
     unexplained_tokens: int | None
     method: Mapping[str, Any]
     breaks: Any = None
-    """A `break_results.BreaksReport`; None where breaks were not looked for."""
+    """A `results.breaks.BreaksReport`; None where breaks were not looked for."""
     worth: Any = None
-    """A `replay_results.Worth`: prefill seconds the expected reuse saves; None without a latency model."""
+    """A `results.replay.Worth`: prefill seconds the expected reuse saves; None without a latency model."""
 
     def __post_init__(self) -> None:
         if self.pools:
