@@ -60,7 +60,7 @@ class RunningEngine:
 
 
 def facts_of_metrics(text: str) -> MetricsFacts:
-    """Engine by the prefix of its metric names; sizes from `vllm:cache_config_info` or `sglang:cache_config_info`.
+    """Engine by the prefix of its metric names; sizes from `vllm:cache_config_info` (SGLang tells them elsewhere).
 
     >>> facts_of_metrics('vllm:cache_config_info{block_size="32",num_gpu_blocks="33",enable_prefix_caching="True"} 1')
     MetricsFacts(engine='vllm', block_size=32, blocks=32, prefix_caching=True, data_ranks=1)
@@ -74,15 +74,13 @@ def facts_of_metrics(text: str) -> MetricsFacts:
         if match is None or not match.group(1).endswith(":cache_config_info"):
             continue
         labels: Mapping[str, str] = dict(_LABEL.findall(match.group(2)))
-        block_size = _number(labels.get("block_size") or labels.get("page_size")) or block_size
+        block_size = _number(labels.get("block_size")) or block_size
         ranks.add(labels.get("engine", ""))
         if "enable_prefix_caching" in labels:
             caching = labels["enable_prefix_caching"] == "True"
         pages = _number(labels.get("num_gpu_blocks"))
         if pages is not None:
             blocks = (blocks or 0) + pages - 1
-        elif labels.get("num_pages"):
-            blocks = _number(labels["num_pages"])
     return MetricsFacts(engine, block_size, blocks, caching, max(len(ranks), 1))
 
 
@@ -107,11 +105,17 @@ def running_engine(url: str, answers: Answers) -> RunningEngine:
         version=_version_of(answers, info),
         models=_models_of(answers.models),
         block_size=1 if engine == "llama-cpp" else metrics.block_size or _number(info.get("page_size")),
-        usable_blocks=metrics.blocks,
+        usable_blocks=metrics.blocks if metrics.blocks is not None else _pages_of(info),
         prefix_caching=caching,
         data_ranks=metrics.data_ranks,
         pages=tuple(page for page, answer in told.items() if answer is not None),
     )
+
+
+def _pages_of(info: Mapping[str, Any]) -> int | None:
+    """SGLang's pool in pages: max_total_num_tokens / page_size of its server info (0.5.23, source read)."""
+    tokens, page = _number(info.get("max_total_num_tokens")), _number(info.get("page_size"))
+    return tokens // page if tokens and page else None
 
 
 def profile_of_running(
