@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from prefixscope.cli.main import main
 from prefixscope.engines.wire import WIRES
 from prefixscope.ingest import model_table
 from prefixscope.logs import FORMATS, ReadOptions, expand, read_logs
@@ -138,3 +139,15 @@ class TestLargeCache:
         assert list(by_row.values()) == [[0] * 5 + [128] * 5] * 3
         second = [row.measured_cached_tokens for row in report.requests if row.phase == "answers"][1::2]
         assert second == [(147 + 47) // BLOCK * BLOCK] * 8
+
+    def test_the_command_validates_a_log_with_adapters(
+        self, engine: RunningEngine, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        served = [argument for pair in SERVED_AS.items() for argument in ("--served", "=".join(pair))]
+        log = [str(SAMPLES / "support-chat.jsonl"), "--models", str(SAMPLES / "models.toml")]
+        asked = ["--endpoint", f"{engine.url}/v1", "--sample", "40", "--concurrency", "4", "--validate", *served]
+        assert main(["replay", *log, *asked]) == 0, capsys.readouterr()
+        page = " ".join(capsys.readouterr().out.split())
+        assert "serial 40 of 40" in page
+        assert "40 of 40 prompts rendered alike" in page
+        assert "control prompt" in page
