@@ -51,7 +51,8 @@ def test_impossible_counts_are_dropped_and_never_overflow(tmp_path: Path, field:
 
 def test_anthropic_counts_that_sum_beyond_64_bits(tmp_path: Path) -> None:
     usage = {"input_tokens": 2**62, "cache_read_input_tokens": 2**62}
-    report(written(tmp_path / "x.jsonl", [{"prompt_token_ids": PROMPT, "usage": usage}]), tmp_path)
+    found = report(written(tmp_path / "x.jsonl", [{"prompt_token_ids": PROMPT, "usage": usage}]), tmp_path)
+    assert found["measured"] is None
 
 
 def test_a_row_with_several_choices_tells_the_mean_answer_also_when_it_is_one_token(tmp_path: Path) -> None:

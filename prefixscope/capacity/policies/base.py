@@ -10,6 +10,7 @@ A block may go only when nothing behind it is resident, so every cache stays clo
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -84,7 +85,7 @@ class PrefixTree:
         assert counted == self.children
 
 
-class Policy:
+class Policy(ABC):
     """What a policy may do: remember uses, and name a victim for which `tree.may_go` holds (None: nothing can go)."""
 
     name: ClassVar[str] = ""
@@ -100,16 +101,16 @@ class Policy:
     def used(self, key: int) -> None:
         """A resident block was on a request's path."""
 
+    @abstractmethod
     def stored(self, key: int) -> None:
         """A block became resident."""
-        raise NotImplementedError
 
     def free_to_go(self, key: int) -> None:
         """A resident block became a leaf, or its request ended."""
 
+    @abstractmethod
     def victim(self) -> int | None:
         """The block to evict now."""
-        raise NotImplementedError
 
     def evicted(self, key: int) -> None:
         """The block is gone."""

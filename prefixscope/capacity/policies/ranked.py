@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from abc import abstractmethod
 from collections import OrderedDict
 from typing import ClassVar
 
@@ -23,9 +24,9 @@ class Ranked(Policy):
         self.rank: dict[int, Rank] = {}
         self.leaves: list[tuple[Rank, int]] = []
 
+    @abstractmethod
     def rank_of(self, key: int) -> Rank:
         """The rank after a use or on storing."""
-        raise NotImplementedError
 
     def stored(self, key: int) -> None:
         self.rank[key] = self.rank_of(key)
