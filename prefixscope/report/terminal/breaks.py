@@ -55,7 +55,7 @@ def lint_report(report: BreaksReport, failing: Sequence[Fault], look: Look) -> R
     parts: list[RenderableType] = list(fault_lines(failing, look))
     checked = f"{plural(report.requests, 'request')} checked"
     others = [fault for fault in report.faults if fault not in failing]
-    said = "no fault that fails" if not failing else f"{plural(len(failing), 'fault')} that fail"
+    said = "no fault that fails" if not failing else plural(len(failing), "fault that fails", "faults that fail")
     parts.append(Text(f"{checked}: {said}" + (f"; {plural(len(others), 'other fault')}" if others else "") + "."))
     if report.not_compared:
         parts.append(Text(f"{plural(report.not_compared, 'request')} could not be compared (memory)."))
