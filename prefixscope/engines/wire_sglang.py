@@ -140,7 +140,7 @@ def _parts(content: list[Json], content_format: str) -> Json:
         kind = part.get("type")
         if kind in ("text", "input_text"):
             shaped.append({"type": "text", "text": part.get("text", "")})
-        elif kind in _MEDIA_PARTS:
+        elif isinstance(kind, str) and kind in _MEDIA_PARTS:
             shaped.append({"type": _MEDIA_PARTS[kind]})
         elif kind == "tool_reference":
             shaped.append(part)

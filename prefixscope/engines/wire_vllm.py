@@ -152,7 +152,9 @@ def _part(number: int, part: Json) -> Iterator[dict[str, Json]]:
     if kind is None:
         kind = next((name for name in (*_MEDIA_PARTS, "text") if name in part), None)
     extra = {name: value for name, value in part.items() if name not in _PART_FIELDS}
-    if isinstance(kind, str) and kind in _TEXT_PARTS:
+    if not isinstance(kind, str):
+        raise ValueError(f"unsupported content part type {kind!r:.60} in message {number}")
+    if kind in _TEXT_PARTS:
         text = part.get(_TEXT_PARTS[kind])
         if isinstance(text, str):
             yield {"type": "text", "text": text, **extra}

@@ -63,7 +63,8 @@ def test_templates_that_look_inside_still_tile(tmp_path: Path, content: str) -> 
     template = "{% for m in messages %}<" + content + ">{% endfor %}"
     folder = model_folder(SHARED / "cases/bytes_model", template, tmp_path)
     body = {"messages": [{"role": "user", "content": text} for text in ("banana", "ba", "kiwi is fine")], "model": "m"}
-    pieces(maker(ModelEntry("m", "m", str(folder))).make(logged(body), with_parts=True))
+    found = pieces(maker(ModelEntry("m", "m", str(folder))).make(logged(body), with_parts=True))
+    assert "".join(text for _, _, text in found).count("<") == 3
 
 
 @needs_shared
