@@ -2,6 +2,9 @@
 
 A regular target is written under a temporary name in the same folder, fsynced, and renamed at the end. `-`, devices
 and pipes are written straight. Every failure is one sentence naming the option and the file.
+
+Ctrl-C can fall between any two instructions, also between the opening of a file and the `with` that would remove it.
+So a temporary name is noted before the file exists, and `remove_unfinished`, at the end of the run, takes what is left.
 """
 
 from __future__ import annotations
@@ -19,10 +22,18 @@ from typing import IO, Any, NoReturn
 
 from prefixscope.errors import PrefixscopeError
 
-__all__ = ["OutputFile"]
+__all__ = ["OutputFile", "remove_unfinished"]
 
 _STREAM = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EACCES)
+_unfinished: set[str] = set()
+"""Temporary names of this process that may exist; a name leaves when its file is renamed or removed."""
+
+
+def remove_unfinished() -> None:
+    """Removes temporary files that an interrupt left between their creation and the block that looks after them."""
+    while _unfinished:
+        _remove(next(iter(_unfinished)))
 
 
 class OutputFile:
@@ -95,8 +106,9 @@ class OutputFile:
         if not os.path.isdir(folder):
             self._fail(f"the folder {folder} does not exist")
         temporary = os.path.join(folder, f".prefixscope-{secrets.token_hex(6)}.tmp")
-        handle = self._open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         self._temporary = temporary
+        _unfinished.add(temporary)
+        handle = self._open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         with contextlib.suppress(OSError):
             os.chmod(temporary, stat.S_IMODE(os.stat(self._target).st_mode))
         return handle
@@ -134,6 +146,7 @@ class OutputFile:
         handle.close()
         if self._temporary is not None:
             self._rename(self._temporary)
+            _unfinished.discard(self._temporary)
             self._temporary = None
             _fsync_folder(os.path.dirname(self._target))
 
@@ -169,8 +182,7 @@ class OutputFile:
         with contextlib.suppress(Exception):
             handle.close()
         if self._temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(self._temporary)
+            _remove(self._temporary)
             self._temporary = None
 
     def _refuse(self, cause: BaseException | None = None) -> NoReturn:
@@ -194,6 +206,12 @@ class _ToldFile(io.FileIO):
             raise
         except OSError as error:
             self._owner._fail(_reason(error), error)
+
+
+def _remove(temporary: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(temporary)
+    _unfinished.discard(temporary)
 
 
 def _reason(error: BaseException) -> str:

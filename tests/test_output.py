@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import os
 import stat
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
 from prefixscope.errors import PrefixscopeError
-from prefixscope.output import OutputFile
+from prefixscope.output import OutputFile, remove_unfinished
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -158,7 +161,7 @@ def run(code: str, **options: object) -> subprocess.CompletedProcess[bytes]:
 @pytest.mark.parametrize("path", ["-", "/dev/stdout", "/dev/fd/1"])
 def test_standard_output_by_any_name(path: str) -> None:
     done = run(f"""
-        from prefixscope.output import OutputFile
+        from prefixscope.output import OutputFile, remove_unfinished
         print("before")
         with OutputFile({path!r}, option="--json") as handle:
             handle.write(b"{{}}")
@@ -212,3 +215,55 @@ def test_a_failing_sync_is_a_sentence_and_leaves_nothing(tmp_path: Path, monkeyp
     with pytest.raises(PrefixscopeError, match="Input/output error"), OutputFile(str(tmp_path / "x"), option="-o"):
         pass
     assert names(tmp_path) == []
+
+
+def write_new(target: Path, force: bool) -> None:
+    with OutputFile(str(target), option="--json", force=force) as handle:
+        handle.write(b"new")
+
+
+class Interrupt:
+    """Raises KeyboardInterrupt at the n-th line that runs within output.py or its user, as Ctrl-C could."""
+
+    def __init__(self, line: int) -> None:
+        self.left = line
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> Interrupt | None:
+        if not frame.f_code.co_filename.endswith(os.sep + "output.py") and frame.f_code is not write_new.__code__:
+            return None
+        if event == "line":
+            self.left -= 1
+            if self.left == 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return self
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # handles that nobody could close
+@pytest.mark.parametrize("force", [False, True])
+def test_an_interrupt_at_any_line_leaves_a_whole_file_or_nothing(tmp_path: Path, force: bool) -> None:
+    outcomes = set()
+    for line in itertools.count(1):
+        folder = tmp_path / str(line)
+        folder.mkdir()
+        target = folder / "r.json"
+        if force:
+            target.write_bytes(b"old")
+        interrupt = Interrupt(line)
+        before = sys.gettrace()
+        try:
+            sys.settrace(interrupt)
+            write_new(target, force)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        gc.collect()
+        remove_unfinished()
+        left = {path.name: path.read_bytes() for path in folder.iterdir()}
+        outcomes.add(str(left))
+        assert left in ([{"r.json": b"old"}] if force else [{}]) + [{"r.json": b"new"}], line
+        if interrupt.left > 0:
+            break
+    assert len(outcomes) == 2
+    assert line > 50

@@ -31,6 +31,7 @@ from prefixscope.cli.models import models_
 from prefixscope.cli.replay import replay
 from prefixscope.cli.screen import say
 from prefixscope.errors import PrefixscopeError
+from prefixscope.output import remove_unfinished
 from prefixscope.report.text import visible
 
 __all__ = ["app", "main", "option_names"]
@@ -86,10 +87,20 @@ class _Terminated(BaseException):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and gives its exit code; `arguments` default to those of the process."""
-    _print_in_any_encoding()
     try:
+        return _ended(list(sys.argv[1:] if arguments is None else arguments))
+    except KeyboardInterrupt:  # once more, while the first was being answered
+        return 130
+    finally:
+        remove_unfinished()
+
+
+def _ended(arguments: list[str]) -> int:
+    """Runs one command; however it ends, it becomes an exit code and at most one sentence."""
+    try:
+        _print_in_any_encoding()
         with _asked_to_end():
-            code = _run(list(sys.argv[1:] if arguments is None else arguments))
+            code = _run(arguments)
             if sys.stdout is not None:
                 sys.stdout.flush()
         return code
