@@ -11,9 +11,10 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "prefixscope"
 
-BASE = {"errors", "records", "results"}
+BASE = {"errors", "records", "results", "user_cache"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
+    "user_cache": set(),
     "__main__": {"cli"},
     "records": {"errors"},
     "results": {"errors", "records"},

@@ -24,7 +24,7 @@ from prefixscope.results import (
     Measured,
     Prefix,
 )
-from prefixscope.results.replay import Worth
+from prefixscope.results.worth import Worth
 from prefixscope.reuse.measured import counters_of, from_counters, from_log
 from prefixscope.reuse.pools import Applied, apply_engine
 from prefixscope.reuse.prefixes import shared_prefixes

@@ -9,34 +9,30 @@ from typing import Any
 
 import numpy as np
 
-from prefixscope.api.options import EngineChoice, LogOptions, Progress
+from prefixscope.api.losses import LossesByRung, losses_of
+from prefixscope.api.options import EngineChoice, LogOptions, MemoryOptions, Progress
 from prefixscope.api.reading import ingest_options, profile_of, selected
 from prefixscope.breaks.causes import NO_FAULTS
 from prefixscope.breaks.faults import faults_of, isolation_of
 from prefixscope.breaks.rungs import below_unit, final_causes, rung_losses_of
 from prefixscope.breaks.table import BreakExample
-from prefixscope.breaks.whatif import CHANGES, rewrite_for
+from prefixscope.breaks.whatif import CHANGES, OTHER_WAYS, UNCHANGEABLE, rewrite_for, thoughts_in
 from prefixscope.index.lineage import Int64, Lineage, Mask
 from prefixscope.ingest import Ingested, ingest
-from prefixscope.logs import FORMATS, expand
+from prefixscope.logs import FORMATS, expand, read_logs
 from prefixscope.results.breaks import BreaksReport, WhatIf
-from prefixscope.reuse.accounting import SIMULATED, account
+from prefixscope.reuse.accounting import account
 from prefixscope.reuse.pools import Applied
 from prefixscope.reuse.selection import Selection
 
 __all__ = ["break_columns", "breaks_report", "causes_of", "what_ifs"]
 
 
-def causes_of(lineage: Lineage, applied: Applied) -> tuple[list[str | None], Int64]:
+def causes_of(lineage: Lineage, applied: Applied, lost: LossesByRung | None = None) -> tuple[list[str | None], Int64]:
     """The cause of every row under the engine, and what a rung took from those it is to blame for."""
-    losses = _losses(applied)
+    losses = (lost or losses_of(lineage, applied)).by_rung
     causes = final_causes(lineage, _match_units(lineage, applied), losses, _stores_output(lineage, applied))
     return causes, rung_losses_of(causes, losses, applied.accounting.block_rounding)
-
-
-def _losses(applied: Applied) -> Mapping[str, Int64 | None]:
-    rungs = ("engine_rule", *SIMULATED)
-    return {rung: getattr(applied.accounting, rung, None) for rung in rungs}
 
 
 def _match_units(lineage: Lineage, applied: Applied) -> Int64:
@@ -53,26 +49,33 @@ def _stores_output(lineage: Lineage, applied: Applied) -> Mask:
     return stores
 
 
-def break_columns(selection: Selection, applied: Applied) -> dict[str, list[Any]]:
+def break_columns(selection: Selection, applied: Applied, lost: LossesByRung | None = None) -> dict[str, list[Any]]:
     """The break columns of `--requests` for the counted rows; nothing where breaks were not looked for."""
     lineage = selection.lineage
     short = below_unit(lineage, _match_units(lineage, applied))
     rows = np.flatnonzero(selection.counted).tolist()
     columns: dict[str, list[Any]] = {"below_unit": [bool(short[row]) for row in rows]}
     if lineage.breaks is not None:
-        causes, _ = causes_of(lineage, applied)
+        causes, _ = causes_of(lineage, applied, lost)
         columns["break_cause"] = [causes[row] for row in rows]
     return columns
 
 
 def breaks_report(
-    ingested: Ingested, selection: Selection, applied: Applied, *, hide_text: bool = False
+    ingested: Ingested,
+    selection: Selection,
+    applied: Applied,
+    *,
+    hide_text: bool = False,
+    lost: LossesByRung | None = None,
 ) -> BreaksReport | None:
-    """Faults of the counted rows; None where the lineage came without break columns."""
+    """Faults of the counted rows; None where the lineage came without break columns. `lost`: what rungs, lifetimes and
+    resets took, where the caller knows it already."""
     lineage, counted = selection.lineage, selection.counted
     if lineage.breaks is None:
         return None
-    causes, rung_losses = causes_of(lineage, applied)
+    lost = lost or losses_of(lineage, applied)
+    causes, rung_losses = causes_of(lineage, applied, lost)
     # examples name rows of the whole log: where rows were dropped, the columns alone have to do
     whole = lineage is ingested.lineage and ingested.breaks is not None
     examples: Mapping[int, BreakExample] = ingested.breaks.examples if whole and ingested.breaks is not None else {}
@@ -91,14 +94,22 @@ def breaks_report(
         inferred_sessions=int(told.get("inferred_sessions", 0)),
         isolation=isolation_of(lineage, counted),
         below_unit=int((below_unit(lineage, _match_units(lineage, applied)) & counted).sum()),
+        resets=lost.resets,
+        without_what_if=tuple(dict.fromkeys(fault.cause for fault in faults if fault.cause in UNCHANGEABLE)),
     )
 
 
 def what_ifs(
-    ingested: Ingested, groups: Sequence[tuple[str, ...]], log: LogOptions, engine: EngineChoice, progress: Progress
+    ingested: Ingested,
+    groups: Sequence[tuple[str, ...]],
+    log: LogOptions,
+    engine: EngineChoice,
+    memory: MemoryOptions,
+    progress: Progress,
 ) -> tuple[WhatIf, ...]:
-    """The log read again for every group of causes, without them; the unchanged log is accounted once."""
-    before = _cached(ingested.lineage, log, engine)
+    """The log read again for every group of causes, without them; the unchanged log is accounted once. For the first
+    cause also its other way, where it has one: text moved or kept instead of left out."""
+    before = _cached(ingested.lineage, log, engine, memory)
     spots = (
         []
         if ingested.breaks is None
@@ -106,15 +117,21 @@ def what_ifs(
     )
     files = expand(log.logs, FORMATS)
     found = []
-    for causes in groups:
-        options = replace(ingest_options(log, engine), rewrite=rewrite_for(causes, spots))
+    ways = [(causes, CHANGES, False) for causes in groups]
+    ways += [(causes, OTHER_WAYS, True) for causes in groups[:1] if causes[0] in OTHER_WAYS and len(causes) == 1]
+    for causes, changes, keeps in ways:
+        plain = ingest_options(log, engine)
+        thoughts = thoughts_in(read_logs(files, plain.read)) if keeps and "reasoning_dropped" in causes else None
+        options = replace(plain, rewrite=rewrite_for(causes, spots, keeps, thoughts))
+        if "cache_salt" in causes:
+            options = replace(options, namespace_by=None)
         what = f"what if ({', '.join(causes)})"
         again = ingest(files, options, lambda done, what=what: progress(what, done, log.limit))  # type: ignore[misc]
-        after = _cached(again.lineage, log, engine)
+        after = _cached(again.lineage, log, engine, memory)
         found.append(
             WhatIf(
                 causes=causes,
-                change="; ".join(CHANGES[cause] for cause in causes),
+                change="; ".join(changes[cause] for cause in causes),
                 changed_requests=_changed(ingested.lineage, again.lineage),
                 prompt_tokens=before[0],
                 cached_tokens=before[1],
@@ -125,7 +142,7 @@ def what_ifs(
     return tuple(found)
 
 
-def _cached(lineage: Lineage, log: LogOptions, engine: EngineChoice) -> tuple[int, int]:
+def _cached(lineage: Lineage, log: LogOptions, engine: EngineChoice, memory: MemoryOptions) -> tuple[int, int]:
     """Prompt tokens and tokens granted by the engine's rule, of the counted rows, in an infinite cache."""
     selection = selected(lineage, log)
     lineage, counted = selection.lineage, selection.counted
@@ -136,7 +153,7 @@ def _cached(lineage: Lineage, log: LogOptions, engine: EngineChoice) -> tuple[in
         if not mask.any():
             continue
         own = lineage.closed_subset(mask)
-        cached += int(account(own, profile_of(own, base, engine, name)).cached[counted[mask]].sum())
+        cached += int(account(own, profile_of(own, base, engine, name, memory)).cached[counted[mask]].sum())
     return int(lineage.prompt_tokens[counted].sum()), cached
 
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from prefixscope.api.breaks import break_columns, breaks_report, what_ifs
+from prefixscope.api.losses import losses_of, memory_told
 from prefixscope.api.options import EngineChoice, LogOptions, MemoryOptions, Progress
+from prefixscope.api.profiles import memory_of
 from prefixscope.api.reading import lineage_of, selected
 from prefixscope.api.rules import applied_to
-from prefixscope.api.story import story_of
+from prefixscope.api.story import MemoryKnown, story_of
 from prefixscope.breaks.causes import FAULTS, SEPARATIONS
 from prefixscope.breaks.whatif import CHANGES
 from prefixscope.errors import InputError, OptionError
@@ -26,7 +28,11 @@ _DEFAULT_WHAT_IFS = 3
 
 @dataclass(frozen=True, slots=True)
 class ExplainOptions:
-    """What `explain` and `lint` take. `what_if`: causes to remove, one by one; None: the costliest, empty: none."""
+    """What `explain` and `lint` take. `what_if`: causes to remove, one by one; None: the costliest, empty: none.
+
+    What is known of the cache: `ttl`, a duration after their last use for which entries live (engines without a
+    lifetime of their own), `reset_at`, times at which it was emptied, and `kv_events`, a recording that tells of them.
+    """
 
     log: LogOptions
     engine: EngineChoice = field(default_factory=EngineChoice)
@@ -34,6 +40,9 @@ class ExplainOptions:
     request: str | None = None
     what_if: tuple[str, ...] | None = None
     hide_text: bool = False
+    ttl: str | None = None
+    reset_at: tuple[str, ...] = ()
+    kv_events: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +63,11 @@ def explain(options: ExplainOptions, progress: Progress) -> Explanation:
     _refuse_unknown(options.what_if)
     ingested = lineage_of(options.log, options.engine, progress, breaks=True)
     selection = selected(ingested.lineage, options.log)
-    applied = applied_to(selection, options.log, options.engine, options.memory, progress)
-    report = breaks_report(ingested, selection, applied, hide_text=options.hide_text)
+    memory = memory_of(options.memory, options.engine)
+    told = memory_told(selection.lineage, options.ttl, options.reset_at, options.kv_events)
+    applied = applied_to(selection, options.log, options.engine, memory, progress)
+    lost = losses_of(selection.lineage, applied, told)
+    report = breaks_report(ingested, selection, applied, hide_text=options.hide_text, lost=lost)
     if report is None:
         raise InputError("the index was written without break columns; index the log again", file=options.log.logs[0])
     lineage = selection.lineage
@@ -66,13 +78,15 @@ def explain(options: ExplainOptions, progress: Progress) -> Explanation:
     }
     rows = {
         **request_rows(selection.lineage, applied.accounting, selection.counted),
-        **break_columns(selection, applied),
+        **break_columns(selection, applied, lost),
     }
     if options.request is not None:
-        story = story_of(options.request, ingested, selection, rows, hide_text=options.hide_text)
+        between = MemoryKnown(applied, lost, told)
+        story = story_of(options.request, ingested, selection, rows, between, hide_text=options.hide_text)
         return Explanation(report, rows, engines, places, story)
     found, notes = _what_ifs(ingested, report, options, progress)
-    return Explanation(replace(report, what_ifs=found, notes=notes), rows, engines, places)
+    reasons = () if options.what_if == () else report.without_what_if
+    return Explanation(replace(report, what_ifs=found, notes=notes, without_what_if=reasons), rows, engines, places)
 
 
 def _refuse_unknown(causes: Sequence[str] | None) -> None:
@@ -101,10 +115,7 @@ def _what_ifs(
     groups: list[tuple[str, ...]] = [(cause,) for cause in causes]
     if len(causes) > 1:
         groups.append(tuple(causes))
-    notes: tuple[str, ...] = ()
-    if asked is None and any(fault.cause not in CHANGES for fault in report.faults[:_DEFAULT_WHAT_IFS]):
-        notes = ("no_rule_removes",)
-    return what_ifs(ingested, groups, options.log, options.engine, progress), notes
+    return what_ifs(ingested, groups, options.log, options.engine, options.memory, progress), ()
 
 
 def _costliest(report: BreaksReport) -> tuple[str, ...]:

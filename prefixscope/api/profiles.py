@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
-from prefixscope.api.engine_url import ask_once
 from prefixscope.api.options import EngineChoice, MemoryOptions
 from prefixscope.engines import ENGINES, EngineOptions, EngineProfile, resolve
 from prefixscope.engines.config import Layout, model_groups
@@ -68,10 +67,16 @@ def memory_of(memory: MemoryOptions, choice: EngineChoice) -> MemoryOptions:
     memory = dataclasses.replace(memory, context_parallel=choice.context_parallel)
     if choice.url is None or memory.capacities:
         return memory
-    running = ask_once(choice.url)
+    running = _running(choice.url)
     if not running.usable_blocks:
         return memory
     return dataclasses.replace(memory, capacities=(f"{running.usable_blocks // running.data_ranks}blocks",))
+
+
+def _running(url: str) -> RunningEngine:
+    from prefixscope.api.engine_url import ask_once  # what speaks HTTP is not imported by runs that ask nobody
+
+    return ask_once(url)
 
 
 def service_ns(choice: EngineChoice, said: Mapping[str, Any] | None = None) -> int | None:
@@ -88,7 +93,7 @@ def profile_of(
     The models file speaks for the engine it names, or for any where it names none.
     """
     said: Mapping[str, Any] = lineage.provenance.get("engine_settings", {}).get(pool, {})
-    running = None if choice.url is None else ask_once(choice.url)
+    running = None if choice.url is None else _running(choice.url)
     unit = int(lineage.unit.max(initial=1))
     wanted = engine or (None if running is not None and running.engine else said.get("engine"))
     default = running.engine if running is not None and running.engine else "trace" if unit > 1 else "vllm"

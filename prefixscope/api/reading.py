@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from prefixscope.api.engine_url import ask_once
 from prefixscope.api.options import EngineChoice, LogOptions, Progress
 from prefixscope.api.profiles import check_choice, profile_of
 from prefixscope.errors import InputError, OptionError
@@ -43,6 +42,8 @@ def ingest_options(options: LogOptions, engine: EngineChoice, *, breaks: bool = 
     check_choice(engine, (entry.engine for entry in table.entries.values()))
     first = next((name for name in engine.names if name.partition("@")[0] != "trace"), None)
     if first is None and engine.url is not None:
+        from prefixscope.api.engine_url import ask_once  # what speaks HTTP is not imported by runs that ask nobody
+
         first = ask_once(engine.url).engine
     return IngestOptions(
         read=ReadOptions(format=options.format, strict=options.strict, limit=options.limit),

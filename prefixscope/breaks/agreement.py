@@ -2,24 +2,55 @@
 
 A *gap* is a stretch of the new sequence and the stretch of the old one that stands in its place; between gaps the
 two agree token by token. Gaps are found from left to right by looking for the next few tokens of one side in the
-other. Work is bounded: few gaps, few look-ups each. Sequences are `bytes` of uint32 ids.
+other: close by at first, then anywhere. Work is bounded: few gaps, few look-ups each. Sequences are `bytes` of uint32
+ids.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from prefixscope.index.tree import common_prefix_bytes
+from prefixscope.breaks.runs import (
+    common_suffix,
+    equal_ahead,
+    equal_at_same_places,
+    equal_behind,
+    first_difference,
+)
+from prefixscope.breaks.stretches import ANCHOR, Found, Occurrences, hashed_stretches, occurrences, occurs
 
-__all__ = ["Gap", "Walk", "common_suffix", "equal_at_same_places", "first_difference", "moved_agreement", "walk"]
+__all__ = [
+    "ANCHOR",
+    "Gap",
+    "Walk",
+    "agree_close_by",
+    "anything_moved",
+    "common_suffix",
+    "equal_ahead",
+    "equal_at_same_places",
+    "first_difference",
+    "moved_agreement",
+    "moved_agreements",
+    "moved_between",
+    "walk",
+]
 
-ANCHOR = 12
-"""So many tokens must agree before two places count as the same place."""
 _NEAR, _FAR, _FAR_STEP = 72, 40, 24
+_STEPS = (*range(_NEAR), *range(_NEAR, _NEAR + _FAR * _FAR_STEP, _FAR_STEP))
+_STEP_ARRAY = np.array(_STEPS, np.int64)
+_CLOSE = 40
+"""So many steps are looked up close by first, in a window that holds every place nearer than twice as many tokens."""
+_WINDOW = 2 * _CLOSE + ANCHOR
 _MOST_GAPS = 24
-_SHORT = 600
+_SHORT = 120
+_FEW_HELD = 2 * ANCHOR
+_FEW = 4 * 160
+_NOWHERE = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,50 +72,30 @@ class Walk:
     complete: bool
 
 
-def first_difference(new: bytes, old: bytes) -> int:
-    """Tokens both begin with.
-
-    >>> first_difference(b"aaaabbbb", b"aaaacccc")
-    1
-    """
-    return common_prefix_bytes(new, old, 0) // 4
-
-
-def common_suffix(new: bytes, old: bytes, new_floor: int, old_floor: int) -> int:
-    """Tokens both end with, not reaching below the floors."""
-    most = min(len(new) // 4 - new_floor, len(old) // 4 - old_floor)
-    if most <= 0:
-        return 0
-    a = np.frombuffer(new, "<u4")[len(new) // 4 - most :]
-    b = np.frombuffer(old, "<u4")[len(old) // 4 - most :]
-    differs = np.flatnonzero(a != b)
-    return most if not len(differs) else most - 1 - int(differs[-1])
-
-
-def equal_at_same_places(new: bytes, old: bytes, start: int) -> int:
-    """How many tokens from `start` on are equal at equal positions."""
-    end = min(len(new), len(old)) // 4
-    if end <= start:
-        return 0
-    a = np.frombuffer(new, "<u4", count=end - start, offset=4 * start)
-    b = np.frombuffer(old, "<u4", count=end - start, offset=4 * start)
-    return int(np.count_nonzero(a == b))
-
-
 def walk(new: bytes, old: bytes, start: int, most_gaps: int = _MOST_GAPS) -> Walk:
     """The gaps behind `start`, the first token that differs."""
     gaps: list[Gap] = []
     a = b = start
     new_tokens, old_tokens = len(new) // 4, len(old) // 4
+    far: _Far | None = None
+    close = True
     while a < new_tokens and b < old_tokens:
         if len(gaps) == most_gaps:
             return Walk(tuple(gaps), False)
-        found = _agree_again(new, old, a, b)
+        found = None if far is not None and not close else agree_close_by(new, old, a, b)
+        close = found is not None
+        if found is None:
+            if far is None and not _may_agree(new, old, a, b):
+                tail = common_suffix(new, old, a, b)
+                found = (new_tokens - tail, old_tokens - tail) if tail else None
+            else:
+                far = far or _Far(new, old)
+                found = far.agree_again(a, b)
         if found is None:
             gaps.append(Gap(a, new_tokens, b, old_tokens, 0))
             return Walk(tuple(gaps), True)
         next_a, next_b = found
-        agrees = common_prefix_bytes(new[4 * next_a :], old, 4 * next_b) // 4
+        agrees = equal_ahead(new, next_a, old, next_b)
         gaps.append(Gap(a, next_a, b, next_b, agrees))
         a, b = next_a + agrees, next_b + agrees
     if a < new_tokens or b < old_tokens:
@@ -92,39 +103,108 @@ def walk(new: bytes, old: bytes, start: int, most_gaps: int = _MOST_GAPS) -> Wal
     return Walk(tuple(gaps), True)
 
 
-def _agree_again(new: bytes, old: bytes, a: int, b: int) -> tuple[int, int] | None:
-    """The nearest places behind (a, b) where the sides agree for ANCHOR tokens, or to both their ends."""
-    steps = [*range(_NEAR), *range(_NEAR, _NEAR + _FAR * _FAR_STEP, _FAR_STEP)]
-    new_tokens, old_tokens = len(new) // 4, len(old) // 4
-    best: tuple[int, int] | None = None
-    for step in steps:
-        if best is not None and 2 * step > best[0] - a + best[1] - b:
+def agree_close_by(new: bytes, old: bytes, a: int, b: int) -> tuple[int, int] | None:
+    """The nearest places behind (a, b) where the sides agree for ANCHOR tokens, if one is proven the nearest by looking
+    close by; None where that is not enough."""
+    ours, theirs = new[4 * a : 4 * (a + _WINDOW)], old[4 * b : 4 * (b + _WINDOW)]
+    size = 4 * ANCHOR
+    best_a = best_b = 0
+    nearest = 1 << 60
+    for step in range(0, 4 * _CLOSE, 4):
+        if 2 * step > nearest:
             break  # of two nearer places one would lie less than half as far
-        if a + step + ANCHOR <= new_tokens:
-            place = _find(old, new[4 * (a + step) : 4 * (a + step + ANCHOR)], b)
-            if place >= 0:
-                best = _nearer(best, (a + step, place), a, b)
-        if b + step + ANCHOR <= old_tokens:
-            place = _find(new, old[4 * (b + step) : 4 * (b + step + ANCHOR)], a)
-            if place >= 0:
-                best = _nearer(best, (place, b + step), a, b)
-    if best is not None:
-        back = common_suffix(new[: 4 * best[0]], old[: 4 * best[1]], a, b)
-        return best[0] - back, best[1] - back
-    tail = common_suffix(new, old, a, b)
-    return None if not tail else (new_tokens - tail, old_tokens - tail)
+        if step + size <= len(ours):
+            place = theirs.find(ours[step : step + size])
+            if place % 4 and place > 0:
+                place = _find(theirs, ours[step : step + size], place + 1)
+            if place >= 0 and step + place < nearest:
+                best_a, best_b, nearest = step, place, step + place
+        if step + size <= len(theirs):
+            place = ours.find(theirs[step : step + size])
+            if place % 4 and place > 0:
+                place = _find(ours, theirs[step : step + size], place + 1)
+            if place >= 0 and step + place < nearest:
+                best_a, best_b, nearest = place, step, step + place
+    else:
+        return None  # a place further on, or not looked at yet, may be nearer
+    best_a, best_b = a + best_a // 4, b + best_b // 4
+    back = equal_behind(new, best_a, old, best_b, a, b)
+    return best_a - back, best_b - back
 
 
-def _nearer(best: tuple[int, int] | None, other: tuple[int, int], a: int, b: int) -> tuple[int, int]:
-    return other if best is None or sum(other) < sum(best) else best
+def _may_agree(new: bytes, old: bytes, a: int, b: int) -> bool:
+    """Whether one of the stretches that would be looked up stands behind (a, b) in the other sequence."""
+    ours, theirs, size = len(new) - 4 * a, len(old) - 4 * b, 4 * ANCHOR
+    if min(ours, theirs) < size:
+        return False
+    if ours + theirs > _FEW:
+        new_hashes, old_hashes = hashed_stretches(new)[a:], hashed_stretches(old)[b:]
+        return bool(
+            occurs(new_hashes[_STEP_ARRAY[: _steps_within(len(new_hashes))]], old_hashes).any()
+            or occurs(old_hashes[_STEP_ARRAY[: _steps_within(len(old_hashes))]], new_hashes).any()
+        )
+    held = {old[place : place + size] for place in range(4 * b, len(old) - size + 1, 4)}
+    return any(new[place : place + size] in held for place in range(4 * a, len(new) - size + 1, 4))
 
 
-def _find(tokens: bytes, piece: bytes, start: int) -> int:
-    """The place of `piece` in `tokens` from token `start` on; -1 where it is not."""
-    place = tokens.find(piece, 4 * start)
+def _steps_within(stretches: int) -> int:
+    """How many of the steps lie among so many stretches."""
+    return bisect_left(_STEPS, stretches)
+
+
+def _find(tokens: bytes, piece: bytes, start: int = 0) -> int:
+    """The byte of a whole token at which `piece` stands in `tokens`, from byte `start` on; -1 where it does not."""
+    place = tokens.find(piece, start)
     while place >= 0 and place % 4:
         place = tokens.find(piece, place + 1)
-    return -1 if place < 0 else place // 4
+    return place
+
+
+class _Far:
+    """Looks for the next agreement of two sequences anywhere, by the hashes of their stretches."""
+
+    def __init__(self, new: bytes, old: bytes) -> None:
+        self._new, self._old = new, old
+        ours, theirs = hashed_stretches(new), hashed_stretches(old)
+        self._new_in_old = occurrences(ours, theirs)
+        self._old_in_new = occurrences(theirs, ours)
+
+    def agree_again(self, a: int, b: int) -> tuple[int, int] | None:
+        """The nearest places behind (a, b) where the sides agree for ANCHOR tokens, or to both their ends."""
+        new, old = self._new, self._old
+        ours = self._distances(new, old, a, b, self._new_in_old)
+        theirs = self._distances(old, new, b, a, self._old_in_new)
+        # both sides in turn, step by step
+        sums = np.empty(2 * len(_STEPS), np.int64)
+        sums[::2], sums[1::2] = _STEP_ARRAY + ours, _STEP_ARRAY + theirs
+        best = np.minimum.accumulate(sums)
+        # of two nearer places one would lie less than half as far: nothing is looked up behind that
+        enough = 2 * _STEP_ARRAY[1:] > best[1:-1:2]
+        looked_up = 2 * (int(enough.argmax()) + 1) if enough.any() else len(sums)
+        if best[looked_up - 1] < _NOWHERE:
+            place = int(sums[:looked_up].argmin())
+            step = _STEPS[place // 2]
+            found = (a + int(theirs[place // 2]), b + step) if place % 2 else (a + step, b + int(ours[place // 2]))
+            back = equal_behind(new, found[0], old, found[1], a, b)
+            return found[0] - back, found[1] - back
+        tail = common_suffix(new, old, a, b)
+        return None if not tail else (len(new) // 4 - tail, len(old) // 4 - tail)
+
+    @staticmethod
+    def _distances(asked: bytes, held: bytes, at: int, other: int, where: Occurrences) -> npt.NDArray[np.int64]:
+        """For every step from `at` in `asked`: how far from `other` the stretch that begins there comes first in
+        `held`; _NOWHERE where it does not."""
+        distances = np.full(len(_STEPS), _NOWHERE, np.int64)
+        places = at + _STEP_ARRAY[: _steps_within(len(where.last) - at)]
+        first, last = where.first.take(places), where.last.take(places)
+        found = np.flatnonzero(last >= other)
+        if len(found):
+            distances[found] = first.take(found) - other
+            # where it stands in front of `other`, too, the first one behind has to be looked for
+            for step in found[first.take(found) < other].tolist():
+                start = at + _STEPS[step]
+                distances[step] = _find(held, asked[4 * start : 4 * (start + ANCHOR)], 4 * other) // 4 - other
+        return distances
 
 
 def moved_agreement(new: bytes, old: bytes, start: int) -> int:
@@ -136,16 +216,71 @@ def moved_agreement(new: bytes, old: bytes, start: int) -> int:
     >>> moved_agreement(np.roll(tokens, 40).tobytes(), tokens.tobytes(), 0)
     100
     """
-    a, b = np.frombuffer(new, "<u4")[start:], np.frombuffer(old, "<u4")[start:]
-    if len(a) < ANCHOR or len(b) < ANCHOR:
+    a, b = len(new) // 4 - start, len(old) // 4 - start
+    if a < ANCHOR or b < ANCHOR:
         return 0
-    if len(a) + len(b) <= _SHORT:
-        return _moved_in_short(a.tobytes(), b.tobytes())
-    hits = np.flatnonzero(np.isin(_rolled(a), np.unique(_rolled(b))))
-    covered = np.zeros(len(a) + 1, np.int64)
-    np.add.at(covered, hits, 1)
-    np.add.at(covered, hits + ANCHOR, -1)
-    return int(np.count_nonzero(np.cumsum(covered[:-1])))
+    if b < _FEW_HELD:
+        return _moved_of_few(new[4 * start :], old[4 * start :])
+    if a + b <= _SHORT:
+        return _moved_in_short(new[4 * start :], old[4 * start :])
+    return moved_agreements(new, old, start, (len(new) // 4,))[0]
+
+
+def anything_moved(new: bytes, olds: Sequence[tuple[bytes, int]]) -> bool:
+    """Whether `moved_agreement` can give anything for one of several old sequences, each from its own start on."""
+    held = [hashed_stretches(old)[start:] for old, start in olds]
+    start = min((start for _, start in olds), default=0)
+    return bool(held) and bool(occurs(hashed_stretches(new)[start:], np.concatenate(held)).any())
+
+
+def moved_agreements(new: bytes, old: bytes, start: int, ends: Sequence[int]) -> list[int]:
+    """The same for new[start:end], for each of several ends."""
+    if len(old) // 4 - start < ANCHOR:
+        return [0] * len(ends)
+    found = occurs(hashed_stretches(new)[start:], hashed_stretches(old)[start:])
+    return _covered(found, [end - start for end in ends])
+
+
+def _covered(found: Found, ends: Sequence[int]) -> list[int]:
+    """Of the first so many tokens, those inside the stretches that were found and end among them."""
+    starts = np.flatnonzero(found)
+    if not len(starts):
+        return [0] * len(ends)
+    until = np.concatenate(([0], np.cumsum(np.minimum(np.diff(starts), ANCHOR))))
+    counts = np.searchsorted(starts, np.asarray(ends) - ANCHOR, side="right").tolist()
+    return [int(until[count - 1]) + ANCHOR if count else 0 for count in counts]
+
+
+def moved_between(new: bytes, old: bytes, gaps: Sequence[Gap]) -> int:
+    """Tokens inside stretches of ANCHOR tokens that stand in the gaps of both sides; gaps are read as if they were
+    joined."""
+    if len(gaps) == 1 and gaps[0].new_end == len(new) // 4 and gaps[0].old_end == len(old) // 4:
+        (gap,) = gaps
+        a, b = gap.new_end - gap.new_start, gap.old_end - gap.old_start
+        if a + b > _SHORT and min(a, b) >= ANCHOR:
+            ours, theirs = hashed_stretches(new)[gap.new_start :], hashed_stretches(old)[gap.old_start :]
+            return _covered(occurs(ours, theirs), (a,))[0]
+    return moved_agreement(
+        b"".join([new[4 * gap.new_start : 4 * gap.new_end] for gap in gaps]),
+        b"".join([old[4 * gap.old_start : 4 * gap.old_end] for gap in gaps]),
+        0,
+    )
+
+
+def _moved_of_few(new: bytes, old: bytes) -> int:
+    """The same for an old side of a few stretches, each of which is looked for."""
+    size = 4 * ANCHOR
+    starts = set()
+    for held in {old[place : place + size] for place in range(0, len(old) - size + 1, 4)}:
+        place = _find(new, held)
+        while place >= 0:
+            starts.add(place)
+            place = _find(new, held, place + 4)
+    covered = until = 0
+    for start in sorted(starts):
+        covered += start + size - max(start, until)
+        until = start + size
+    return covered // 4
 
 
 def _moved_in_short(new: bytes, old: bytes) -> int:
@@ -158,16 +293,3 @@ def _moved_in_short(new: bytes, old: bytes) -> int:
             covered += place + size - max(place, until)
             until = place + size
     return covered // 4
-
-
-def _rolled(values: np.ndarray) -> np.ndarray:
-    """A hash of every stretch of ANCHOR tokens."""
-    hashed = np.zeros(len(values) - ANCHOR + 1, np.uint64)
-    with np.errstate(over="ignore"):
-        for place in range(ANCHOR):
-            hashed = (
-                hashed * np.uint64(0x9E3779B97F4A7C15)
-                + values[place : place + len(hashed)].astype(np.uint64)
-                + np.uint64(1)
-            )
-    return hashed

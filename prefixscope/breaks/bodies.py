@@ -19,6 +19,7 @@ import orjson
 import xxhash
 import zstandard
 
+from prefixscope.breaks.packed import PackedTable
 from prefixscope.records import Json, LoggedRequest
 
 __all__ = ["DEFAULT_BUDGET", "NOTHING", "Body", "BodyPieces", "BodyStore", "Piece", "pieces_of"]
@@ -29,6 +30,7 @@ DEFAULT_BUDGET = 256 << 20
 NOTHING = -1
 _PAGE = 1 << 18
 _OPEN_PAGES = 24
+_READ_MESSAGES = 64
 _OPTIONS = (
     "chat_template_kwargs", "reasoning_effort", "documents", "add_generation_prompt", "continue_final_message",
     "add_special_tokens", "chat_template", "tool_choice", "echo",
@@ -90,22 +92,23 @@ class BodyStore:
 
     def __init__(self, budget: int = DEFAULT_BUDGET) -> None:
         self._budget = budget
-        self._number_of: dict[bytes, int] = {}
+        self._number_of = PackedTable()
         self._place: array[int] = array("q")  # page << 32 | offset
-        self._length: array[int] = array("q")
+        self._length: array[int] = array("i")
         self._pages: dict[int, bytes] = {}
         self._kept_bytes = 0
         self._current = bytearray()
         self._page = 0
         self._oldest = 0
         self._open: OrderedDict[int, bytes] = OrderedDict()
-        self._up: array[int] = array("q", [NOTHING])
-        self._piece: array[int] = array("q", [NOTHING])
-        self._child: dict[int, int] = {}
-        self.node: array[int] = array("q")
-        self._tools: array[int] = array("q")
-        self._options: array[int] = array("q")
-        self._compress = zstandard.ZstdCompressor(level=3).compress
+        self._read: OrderedDict[int, Json] = OrderedDict()
+        self._up: array[int] = array("i", [NOTHING])
+        self._piece: array[int] = array("i", [NOTHING])
+        self._child = PackedTable()
+        self.node: array[int] = array("i")
+        self._tools: array[int] = array("i")
+        self._options: array[int] = array("i")
+        self._compress = zstandard.ZstdCompressor(level=1).compress
         self._decompress = zstandard.ZstdDecompressor().decompress
 
     def __len__(self) -> int:
@@ -138,6 +141,10 @@ class BodyStore:
         """The piece of a body's tool list; NOTHING where it has none."""
         return self._tools[number]
 
+    def options(self, number: int) -> int:
+        """The piece of a body's other options; NOTHING where it has none."""
+        return self._options[number]
+
     def above(self, node: int) -> int:
         """The node of the same messages without the last one; 0 stands for no message at all."""
         return self._up[node]
@@ -149,6 +156,21 @@ class BodyStore:
     def value(self, piece: int) -> Json:
         """The JSON value of a piece, keys in logged order. Raises LookupError where its page was dropped."""
         return None if piece == NOTHING else _loads(self._raw(piece))
+
+    def message(self, piece: int, having: Sequence[bytes] = ()) -> Json:
+        """The same for a message that is likely to be read again soon; not to be changed by whoever reads it.
+
+        `having`: None where none of these stands in its JSON text."""
+        if piece in self._read:
+            self._read.move_to_end(piece)
+            return self._read[piece]
+        raw = self._raw(piece)
+        if having and not any(word in raw for word in having):
+            return None
+        value = self._read[piece] = _loads(raw)
+        if len(self._read) > _READ_MESSAGES:
+            self._read.popitem(last=False)
+        return value
 
     def _raw(self, piece: int) -> bytes:
         page, offset = divmod(self._place[piece], 1 << 32)
@@ -179,20 +201,23 @@ class BodyStore:
         key = node << 32 | piece
         child = self._child.get(key)
         if child is None:
-            child = self._child[key] = len(self._up)
+            child = len(self._up)
+            self._child.put(key, child)
             self._up.append(node)
             self._piece.append(piece)
         return child
 
     def _intern(self, given: Piece) -> int:
         digest, raw = given
-        piece = self._number_of.get(digest)
+        key = int.from_bytes(digest[:8], "little") >> 1
+        piece = self._number_of.get(key)
         if piece is None:
             assert raw is not None, "a piece is handed over with its text the first time"
-            piece = self._number_of[digest] = len(self._place)
+            piece = len(self._place)
             self._place.append(0)
             self._length.append(len(raw))
             self._write(piece, raw)
+            self._number_of.put(key, piece)
         elif self._place[piece] >> 32 < self._oldest + (self._page - self._oldest) // 4:
             # an old piece that is still in use moves to the young end
             if raw is None and self.holds((piece,)):

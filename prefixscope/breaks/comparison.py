@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar, overload
 
 from prefixscope.breaks.agreement import Walk, walk
 from prefixscope.breaks.bodies import NOTHING, Body, BodyStore
@@ -17,6 +16,29 @@ __all__ = ["Comparison"]
 
 _LEFT, _RIGHT = 40, 56
 _TAIL = 12
+_NO_CALLS: list[Json] = []
+_Value = TypeVar("_Value")
+
+
+class _once(Generic[_Value]):  # noqa: N801 - used like functools.cached_property, whose lock costs more than most values
+    """A property that is computed when first asked for."""
+
+    def __init__(self, compute: Callable[[Any], _Value]) -> None:
+        self._compute = compute
+        self._name = compute.__name__
+        self.__doc__ = compute.__doc__
+
+    @overload
+    def __get__(self, owner: None, kind: type) -> _once[_Value]: ...
+
+    @overload
+    def __get__(self, owner: object, kind: type) -> _Value: ...
+
+    def __get__(self, owner: object | None, kind: type) -> _once[_Value] | _Value:
+        if owner is None:
+            return self
+        value = owner.__dict__[self._name] = self._compute(owner)
+        return value
 
 
 class Comparison:
@@ -31,7 +53,7 @@ class Comparison:
 
     # -- tokens and text ------------------------------------------------------------------------------------------
 
-    @cached_property
+    @_once
     def walk(self) -> Walk:
         """All gaps between the new prompt and the old sequence."""
         return walk(self.new.prompt, self.old.tokens, self.first)
@@ -40,7 +62,7 @@ class Comparison:
         """Tokens start..end of one side as text."""
         return self._texts.decode(side.row, side.tokens[4 * max(start, 0) : 4 * max(end, 0)])
 
-    @cached_property
+    @_once
     def window(self) -> Window | None:
         """Text around the first difference; None where there is no tokenizer."""
         return self.window_at(self.first, self.first)
@@ -59,12 +81,12 @@ class Comparison:
             new, old = new[left[0] :], old[left[1] :]
         return Window(new, old, common_chars(new, old))
 
-    @cached_property
+    @_once
     def new_rendered(self) -> Rendered | None:
         """The new prompt rendered again, with its parts."""
         return self._texts.rendered(self.new.row) if self.new.kind == "chat" else None
 
-    @cached_property
+    @_once
     def old_rendered(self) -> Rendered | None:
         """The old prompt rendered again, with its parts."""
         return self._texts.rendered(self.old.row) if self.old.kind == "chat" else None
@@ -79,7 +101,7 @@ class Comparison:
 
     # -- bodies ---------------------------------------------------------------------------------------------------
 
-    @cached_property
+    @_once
     def bodies(self) -> tuple[Body, Body] | None:
         """Both bodies, where both are chats that can still be read."""
         new, old = self.new.body, self.old.body
@@ -89,15 +111,17 @@ class Comparison:
 
     def message(self, piece: int) -> Mapping[str, Json]:
         """A message by its piece number, with a role that is a text and tool calls that are a list, or without."""
-        value = self._store.value(piece)
+        value = self._store.message(piece)
         if not isinstance(value, dict):
             return {"content": value}
+        if isinstance(value.get("role", ""), str) and isinstance(value.get("tool_calls", _NO_CALLS), list):
+            return value
         kinds = {"role": str, "tool_calls": list}
         odd = [name for name, kind in kinds.items() if name in value and not isinstance(value[name], kind)]
         # what a template makes of them is its own affair: they differ where their JSON differs
         return {f"odd {name}" if name in odd else name: item for name, item in value.items()}
 
-    @cached_property
+    @_once
     def equal_messages(self) -> int:
         """How many messages both begin with."""
         if self.bodies is None:
@@ -106,7 +130,7 @@ class Comparison:
         pairs = enumerate(zip(new.messages, old.messages, strict=False))
         return next((place for place, (a, b) in pairs if a != b), min(len(new.messages), len(old.messages)))
 
-    @cached_property
+    @_once
     def changed(self) -> tuple[Mapping[str, Json], Mapping[str, Json]] | None:
         """The first message that differs, new and old; None where one list is the beginning of the other."""
         if self.bodies is None:
@@ -117,7 +141,7 @@ class Comparison:
             return None
         return self.message(new.messages[at]), self.message(old.messages[at])
 
-    @cached_property
+    @_once
     def tools(self) -> tuple[list[Json], list[Json]] | None:
         """Both tool lists where they differ."""
         if self.bodies is None or self.bodies[0].tools == self.bodies[1].tools:
@@ -126,7 +150,7 @@ class Comparison:
         new, old = (value if isinstance(value, list) else [] for value in lists)
         return new, old
 
-    @cached_property
+    @_once
     def options(self) -> tuple[Mapping[str, Json], Mapping[str, Json]]:
         """Both sets of options that reach the template."""
         found: list[Mapping[str, Json]] = []
@@ -143,7 +167,7 @@ class Comparison:
 
     # -- place ----------------------------------------------------------------------------------------------------
 
-    @cached_property
+    @_once
     def place(self) -> Place:
         """The part of the new prompt with the first differing character; `output` where the old one's answer is."""
         if self.first >= self.old.prompt_tokens:
@@ -184,7 +208,7 @@ class Comparison:
                 return Place(part.kind, part.index)
         return None
 
-    @cached_property
+    @_once
     def neighbours(self) -> tuple[int | None, ...]:
         """The messages between which the first difference lies, where it is the template's own text."""
         new, old = self.new_rendered, self.old_rendered

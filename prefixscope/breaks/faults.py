@@ -113,10 +113,21 @@ def isolation_of(lineage: Lineage, counted: Mask) -> tuple[Isolation, ...]:
     for by, names in (
         ("namespace", namespaces),
         ("adapter", [lineage.adapter[row] for row in range(len(lineage))]),
+        ("salt", [_salt_of(name) for name in namespaces]),
         ("tenant", [lineage.tenant[row] for row in range(len(lineage))]),
     ):
         found += _summed(by, names, rows, again, lineage.prompt_tokens)
     return tuple(found)
+
+
+def _salt_of(namespace: str) -> str | None:
+    """Salt and other isolating key in the name of a namespace; None where it has none.
+
+    >>> _salt_of("qwen · adapter a · salt 2"), _salt_of("qwen")
+    ('salt 2', None)
+    """
+    keys = [part for part in namespace.split(" · ")[1:] if part.startswith(("salt ", "extra_key"))]
+    return " · ".join(keys) or None
 
 
 def _summed(by: str, names: Sequence[str | None], rows: Iterable[int], again: Int64, prompts: Int64) -> list[Isolation]:

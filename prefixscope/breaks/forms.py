@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+import orjson
 
 from prefixscope.records import Json
 
@@ -16,7 +19,6 @@ __all__ = [
     "json_canonical",
     "media_of",
     "printed",
-    "segments",
     "strings_of",
     "without",
     "without_thoughts",
@@ -24,17 +26,6 @@ __all__ = [
 
 REASONING_KEYS = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
 _THOUGHT = re.compile(r"<(think|thinking|reasoning|thought)>.*?</\1>\s*", re.DOTALL)
-_MARKER = re.compile(
-    r"(?=<(?:document|doc|passage|source|chunk|context|item|result)\b)"
-    r"|(?=[\[(](?:doc(?:ument)?|passage|source|chunk|context|result|ref)?\s*#?\d+[\])])"
-    r"|(?=\b(?:Document|Doc|Passage|Source|Chunk|Context|Result)\s*#?\d+\s*[:.)\-])",
-    re.IGNORECASE,
-)
-_NUMBERING = re.compile(
-    r"^[\s\W]*(?:(?:document|doc|passage|source|chunk|context|item|result|ref)\b[\s_]*)?(?:(?:id|index|number|no|n)\s*=\s*)?"
-    r"[\"'#]*\d*[\"'\])>:.\-\s]*",
-    re.IGNORECASE,
-)
 
 
 def canonical(value: Json) -> str:
@@ -43,7 +34,24 @@ def canonical(value: Json) -> str:
     >>> canonical({"b": 1, "a": [2]}) == canonical({"a": [2], "b": 1})
     True
     """
+    try:
+        text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    except (TypeError, ValueError):  # a lone surrogate, or a number beyond 64 bits
+        return _canonical_slowly(value)
+    # a number that is none is printed as null too
+    return _canonical_slowly(value) if "null" in text and _holds_no_number(value) else text
+
+
+def _canonical_slowly(value: Json) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def _holds_no_number(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(_holds_no_number(item) for item in value.values())
+    if isinstance(value, (list, tuple)):
+        return any(_holds_no_number(item) for item in value)
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 def printed(value: Json) -> str:
@@ -54,11 +62,11 @@ def printed(value: Json) -> str:
 def json_canonical(value: Json) -> str | None:
     """The canonical form of a value, or of the JSON that a string holds; None for a string that is no JSON object."""
     if not isinstance(value, str):
-        return None if value is None else canonical(value)
+        return None if value is None else _canonical_slowly(value)
     if value.lstrip()[:1] not in ("{", "["):
         return None
     try:
-        return canonical(json.loads(value))
+        return _canonical_slowly(json.loads(value))
     except ValueError:
         return None
 
@@ -138,18 +146,6 @@ def strings_of(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
     elif isinstance(value, (list, tuple)):
         for item in value:
             yield from strings_of(item, f"{path}[]")
-
-
-def segments(text: str) -> Iterator[list[str]]:
-    """Ways to cut a text into passages, from coarse to fine; numbering at their beginning is left out.
-
-    >>> first, *_ = segments("[doc 1] Rye on Tuesdays.\\n[doc 2] Orders close at six.")
-    >>> first
-    ['Rye on Tuesdays.', 'Orders close at six.']
-    """
-    for pieces in (_MARKER.split(text), re.split(r"\n\s*\n", text), text.split("\n"), re.split(r"(?<=[.!?])\s+", text)):
-        cut = [_NUMBERING.sub("", piece, count=1).strip() for piece in pieces]
-        yield [piece for piece in cut if piece]
 
 
 def same_but_order(new: Sequence[str], old: Sequence[str], least: int = 2) -> bool:

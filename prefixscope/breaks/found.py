@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import xxhash
+
 from prefixscope.breaks.comparison import Comparison
 from prefixscope.breaks.sides import Place
 
-__all__ = ["Detector", "Explains", "Found", "Prove", "shape_of"]
+__all__ = ["Detector", "Explains", "Found", "Prove", "fault_id", "shape_of"]
 
 Explains = Callable[[str, str], bool]
 """Whether a later difference (text of both sides, with its surroundings) is one of the same kind."""
@@ -31,6 +33,14 @@ class Found:
     moved: bool = False
     context: str | None = None
     """For clocks, dates and ids: the shape of the text in front, by which the place is found in other requests."""
+    also: tuple[int, ...] = ()
+    """Which of the clocks, dates and ids behind it differ as well, counted from 0."""
+
+
+def fault_id(found: Found) -> int:
+    """Equal for faults with the same cause at the same place."""
+    place = found.place
+    return xxhash.xxh3_64_intdigest(f"{found.cause}\n{place.kind}\n{place.role}\n{found.key}".encode()) >> 1
 
 
 Prove = Callable[[Comparison], Found | None]

@@ -8,25 +8,28 @@ other question.
 from __future__ import annotations
 
 from prefixscope.breaks.comparison import Comparison
-from prefixscope.breaks.forms import canonical, content_text, same_but_order, segments
+from prefixscope.breaks.forms import content_text
+from prefixscope.breaks.passages import reordered_passages
 from prefixscope.breaks.spaces import space_only
 from prefixscope.breaks.volatile import common_chars, volatile_walk
 
 __all__ = [
+    "GENERATION",
+    "answer_is_approximate",
     "by_length",
     "is_branch",
     "may_be_moved",
     "old_turns_return",
     "reordered_text",
-    "same_application",
     "same_turn_in_another_form",
+    "went_back",
     "went_on",
 ]
 
 _OUTSIDE = ("user", "tool", "function", "ipython", "observation")
 LONG_TURN = 200
 """Characters that must agree behind a clock or id before two turns are one text, not two questions."""
-_GENERATION = 96
+GENERATION = 96
 SHORT_TURN = 16
 """The same for a turn that already has an answer."""
 RETURNS = 24
@@ -96,7 +99,7 @@ def old_turns_return(comparison: Comparison) -> bool:
 
 def went_on(comparison: Comparison) -> bool:
     """Whether all of the old messages are shared, and only its generation prompt is not: no answer follows them."""
-    if comparison.bodies is None or comparison.old.prompt_tokens - comparison.first > _GENERATION:
+    if comparison.bodies is None or comparison.old.prompt_tokens - comparison.first > GENERATION:
         return False
     new, old = (len(body.messages) for body in comparison.bodies)
     if new <= old or comparison.role(old) == "assistant" or comparison.old_rendered is None:
@@ -116,6 +119,8 @@ def same_turn_in_another_form(comparison: Comparison) -> bool:
         return True
     if space_only(ours, theirs) and ours.split() == theirs.split():
         return True
+    if _cut_when_answered(comparison, ours, theirs):
+        return True
     walked = volatile_walk(ours, theirs)
     if walked.proven:
         start = walked.stretches[0].new_start
@@ -126,6 +131,14 @@ def same_turn_in_another_form(comparison: Comparison) -> bool:
         if in_history and walked.complete and start + agreed >= SHORT_TURN:
             return True
     return reordered_text(ours, theirs) and may_be_moved(comparison)
+
+
+def _cut_when_answered(comparison: Comparison, new: str, old: str) -> bool:
+    """Whether a turn that has an answer by now begins the old one, or goes on from it: a reminder came or went."""
+    assert comparison.bodies is not None
+    if comparison.equal_messages >= len(comparison.bodies[0].messages) - 1:
+        return False
+    return min(len(new), len(old)) >= SHORT_TURN and (new.startswith(old) or old.startswith(new))
 
 
 _EXCHANGED = 32
@@ -153,10 +166,7 @@ def reordered_text(new: str, old: str) -> bool:
     start = max(new.rfind("\n", 0, start), new.rfind(". ", 0, start), start - _BACK, 0)
     end = _common_end(new[start:], old[start:])
     ours, theirs = new[start : len(new) - end], old[start : len(old) - end]
-    for a, b in zip(segments(ours), segments(theirs), strict=False):
-        if same_but_order(a, b) and sum(map(len, a)) >= 40:
-            return True
-    return False
+    return reordered_passages(ours, theirs)
 
 
 _CHUNK = 14
@@ -182,35 +192,18 @@ def _tail_differs(comparison: Comparison) -> bool:
     return agreed < max(16, rest // 4)
 
 
-def same_application(comparison: Comparison, cause: str) -> bool:
-    """Whether two requests of no common session have enough in common for an unproven difference to mean anything.
-
-    Causes that are proven by equality of the rest always do.
-    """
-    if cause == "system_variant":
-        return _similar_systems(comparison)
-    if cause == "tools_changed" and comparison.tools is not None:
-        new, old = ({canonical(tool) for tool in tools} for tools in comparison.tools)
-        return bool(new & old) or _similar_systems(comparison)
-    if cause == "content_changed":
-        common = comparison.first + sum(gap.agrees for gap in comparison.walk.gaps)
-        return 4 * common >= comparison.new.prompt_tokens
-    return True
-
-
-def _similar_systems(comparison: Comparison) -> bool:
-    """Half of the words of the shorter first message stand in the other, or both continue with the same turn."""
+def went_back(comparison: Comparison) -> bool:
+    """All messages of the new prompt begin the old one, and only its generation prompt is not there."""
     if comparison.bodies is None:
         return False
-    heads = [[comparison.message(piece) for piece in body.messages[:2]] for body in comparison.bodies]
-    if not all(heads):
-        return False
-    turns = [next((content_text(one) for one in head if one.get("role") not in _SYSTEM), "") for head in heads]
-    if len(turns[0]) >= RETURNS and turns[0] == turns[1]:
-        return True
-    texts = [" ".join(content_text(one) for one in head if one.get("role") in _SYSTEM) for head in heads]
-    ours, theirs = (set(text.lower().split()) for text in texts)
-    return 2 * len(ours & theirs) >= max(min(len(ours), len(theirs)), 1)
+    new, old = comparison.bodies
+    return (
+        comparison.equal_messages == len(new.messages) < len(old.messages)
+        and comparison.tools is None
+        and comparison.place.kind == "generation"
+    )
 
 
-_SYSTEM = ("system", "developer")
+def answer_is_approximate(comparison: Comparison) -> bool:
+    """The difference lies in an answer whose ids were made from its text: nothing is proven by it."""
+    return comparison.place.kind == "output" and comparison.old.output != "ids"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from prefixscope.breaks.agreement import equal_at_same_places, first_difference, moved_agreement
+from prefixscope.breaks.agreement import anything_moved, equal_at_same_places, first_difference, moved_agreement
 
 __all__ = ["MOST_CANDIDATES", "RELATED", "best_of"]
 
@@ -36,9 +36,12 @@ def best_of(new: bytes, others: Sequence[int], tokens_of: Callable[[int], bytes]
 def _best_moved(new: bytes, scored: Sequence[tuple[int, int, int]], tokens_of: Callable[[int], bytes]) -> int | None:
     """Where little agrees at equal positions: among rows with half as much equal text at any place as the best one,
     the row with most at equal positions."""
+    nearest = sorted(scored, key=lambda one: (-one[1], -one[2]))[:_MOST_MOVED]
+    moves = anything_moved(new, [(tokens_of(other), first) for _, first, other in nearest])
     agreed = {}
-    for equal, first, other in sorted(scored, key=lambda one: (-one[1], -one[2]))[:_MOST_MOVED]:
-        agreed[other] = (first + max(equal, moved_agreement(new, tokens_of(other), first)), equal)
+    for equal, first, other in nearest:
+        moved = moved_agreement(new, tokens_of(other), first) if moves else 0
+        agreed[other] = (first + max(equal, moved), equal)
     most = max(total for total, _ in agreed.values())
     if most < min(RELATED, max(len(new) // 16, 1)):
         return None

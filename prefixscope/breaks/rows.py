@@ -57,6 +57,11 @@ class Rows:
             return self.built.tree.common_prefix(ends[row].leaf, ends[other].leaf)
         return first_difference(self.tokens(row), self.tokens(other))
 
+    def goes_on(self, row: int, previous: int, parent: int) -> bool:
+        """Whether a row has turns of `previous` that `parent` has not: it goes on from that one, whatever differs."""
+        new, old, other = (set(self.store.body(self.order[one]).messages) for one in (row, previous, parent))
+        return bool((old - other) & new)
+
     def tokens(self, row: int) -> bytes:
         """The row's known sequence: prompt and generated tokens."""
         return self.built.tree.tokens_of(self.built.ends[row].leaf)

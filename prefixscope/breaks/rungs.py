@@ -17,11 +17,13 @@ __all__ = ["RUNG_OF_CAUSE", "below_unit", "final_causes", "rung_losses_of"]
 
 RUNG_OF_CAUSE: Mapping[str, str] = {
     "engine_rule": "engine_rule",
+    "ttl_expired": "lifetime",
+    "cache_reset": "reset",
     "in_flight": "in_flight",
     "routed_elsewhere": "routing",
     "evicted": "capacity",
 }
-"""Which rung of the ladder a cause stands for."""
+"""Which rung of the ladder a cause stands for; `lifetime` and `reset` are told apart from it and are no rungs."""
 
 
 def below_unit(lineage: Lineage, match_units: Int64) -> Mask:
@@ -48,7 +50,7 @@ def final_causes(
     for row in np.flatnonzero(kept_all).tolist():
         if table.shape[0] and table[:, row].max() > 0:
             causes[row] = names[int(table[:, row].argmax())]
-            if causes[row] == "engine_rule" and _only_answers(lineage, stores_output, row):
+            if causes[row] == "engine_rule" and _in_answers(lineage, stores_output, row, int(table[:, row].max())):
                 causes[row] = "not_stored"
         elif too_short[row]:
             causes[row] = "shorter_than_block"
@@ -67,8 +69,8 @@ def rung_losses_of(causes: list[str | None], losses: Mapping[str, Int64 | None],
     return lost
 
 
-def _only_answers(lineage: Lineage, stores_output: Mask | None, row: int) -> bool:
-    """Whether what is missing lies in an answer, which this engine does not keep."""
+def _in_answers(lineage: Lineage, stores_output: Mask | None, row: int, lost: int) -> bool:
+    """Whether most of what is missing lies in an answer, which this engine does not keep."""
     if stores_output is None or stores_output[row]:
         return False
-    return bool(lineage.shared_prompt_tokens[row] < min(lineage.shared_tokens[row], lineage.prompt_tokens[row]))
+    return 2 * int(lineage.reusable_tokens[row] - lineage.shared_prompt_tokens[row]) > lost

@@ -7,83 +7,62 @@ behind it. A text that merely looks like a date, equal on both sides, is never l
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
+
+from prefixscope.breaks.calendar_words import DAY, MONTH
+from prefixscope.breaks.id_labels import LABELS
+from prefixscope.breaks.volatile_places import beginnings
 
 __all__ = ["Volatile", "VolatileWalk", "all_stretches", "common_chars", "stretch_at", "volatile_walk"]
 
 VolatileKind = Literal["timestamp", "date", "volatile_id"]
 
-_MONTH = (
-    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:t(?:ember)?)?|Oct(?:ober)?"
-    r"|Nov(?:ember)?|Dec(?:ember)?)"
-)
-_DAY = r"(?:Mon(?:day)?|Tue(?:s(?:day)?)?|Wed(?:nesday)?|Thu(?:r(?:s(?:day)?)?)?|Fri(?:day)?|Sat(?:urday)?|Sun(?:day)?)"
 _TIME = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?:\s?[AaPp]\.?[Mm]\b\.?)?"
 _ZONE = r"(?:\s?(?:Z\b|UTC\b|GMT\b|[+-]\d{2}:?\d{2}\b))?"
-_DATES = "|".join((
+_DIGIT_DATES = "|".join((
     r"\d{4}-\d{1,2}-\d{1,2}",
     r"\d{4}/\d{1,2}/\d{1,2}",
+    r"\d{4}\.\d{1,2}\.\d{1,2}",
+    r"\d{4}-W\d{2}(?:-\d)?",
     r"\d{1,2}/\d{1,2}/\d{2,4}",
     r"\d{1,2}\.\d{1,2}\.(?:\d{4}|\d{2})\b",
-    rf"\d{{1,2}}(?:st|nd|rd|th)?\.?[ -](?:of )?{_MONTH}\.?(?:,?[ -]\d{{2,4}})?",
-    rf"{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?",
-    rf"{_MONTH}\.? \d{{4}}",
-    r"\d{4}年\d{1,2}月\d{1,2}日",
+    rf"\d{{1,2}}(?:st|nd|rd|th|er|[º°])?\.?[ -](?:of |de |di )?{MONTH}\.?(?:,?[ -](?:de |del )?\d{{2,4}})?",
 ))  # fmt: skip
-_DATE = rf"(?:{_DAY}\.?,?\s)?(?:{_DATES})"
-_WHOLE = re.compile(
-    rf"(?P<timestamp>{_DATE}(?:[T_]|,?\s(?:at\s)?){_TIME}{_ZONE}(?:\s\d{{4}}\b)?|\b{_TIME}{_ZONE},?\s(?:on\s)?{_DATE}"
-    rf"|(?<![\d:]){_TIME}{_ZONE}"
-    r"|(?<![\w.])1[4-9]\d{8}(?:\.\d{1,9}|\d{3}|\d{6}|\d{9})?(?![\w])"
-    r"|\b\d{8}T\d{4,6}Z?\b"
-    r"|\b\d{1,2}\s?[AaPp]\.?[Mm]\b\.?"
-    r"|\b(?:\d+|an?|one|two|three) (?:second|minute|hour)s? ago\b)"
-    rf"|(?P<date>(?<![\w.]){_DATE}(?![\w:])|(?<![\w.])20[2-3]\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?!\w)"
-    rf"|\b{_DAY}\b|\b{_MONTH}\b)"
-    r"|(?P<volatile_id>\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b)",
-)
+_NAME_DATES = rf"{MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?|{MONTH}\.? (?:de )?\d{{4}}"
+_DATE = rf"(?:{DAY}\.?,?\s(?:der |den |dem |the )?)?(?:{_DIGIT_DATES}|{_NAME_DATES})"
+_PACKED = r"(?<![\w.])20[2-3]\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"
+
+
+def _forms(date: str, names: str) -> str:
+    """The pattern of all of them, with these forms for a date that comes first and for names that stand alone."""
+    return (
+        rf"(?P<timestamp>{date}(?:[T_]|,?\s(?:at\s)?){_TIME}{_ZONE}(?:\s\d{{4}}\b)?|\b{_TIME}{_ZONE},?\s(?:on\s)?{_DATE}"
+        rf"|(?<![\d:]){_TIME}{_ZONE}"
+        r"|(?<![\w.])1[4-9]\d{8}(?:\.\d{1,9}|\d{3}|\d{6}|\d{9})?(?![\w])"
+        r"|\b\d{8}T\d{4,6}Z?\b"
+        rf"|\d{{1,2}}/{MONTH}/\d{{4}}:\d{{2}}:\d{{2}}:\d{{2}}(?: [+-]\d{{4}})?"
+        r"|(?<![\w.])\d{4}-\d{2}-\d{2}[T_-]\d{2}-\d{2}(?:-\d{2})?(?!\w)"
+        rf"|{_PACKED}(?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d(?:\d{{3}})?)?(?!\w)"
+        r"|\b\d{1,2}\s?[hH]\s?[0-5]\d\b|\b\d{1,2}\s?Uhr\b"
+        r"|\b\d{1,2}\s?[AaPp]\.?[Mm]\b\.?"
+        r"|\b(?:\d+|an?|one|two|three) (?:second|minute|hour)s? ago\b)"
+        r"|(?P<volatile_id>\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"
+        r"|(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?::\d{2,5})?(?![\w]|\.\d))"
+        rf"|(?P<date>(?<![\w.]){date}(?![\w:])|{_PACKED}(?!\w){names}"
+        r"|\b(?:\d+|an?|one|two|three) (?:day|week|month)s? ago\b"
+        r"|\d{4}年\d{1,2}月\d{1,2}日(?:[（(][月火水木金土日一二三四五六][)）])?|\d{4}년 ?\d{1,2}월 ?\d{1,2}일)"
+    )
+
+
+_WHOLE = re.compile(_forms(_DATE, rf"|\b{DAY}\b|\b{MONTH}\b"))
+_FROM_DIGIT = re.compile(_forms(rf"(?:{_DIGIT_DATES})", ""))
+"""The same for those that begin with a digit, without trying every name first."""
 _WORD = re.compile(r"[A-Za-z0-9_+/=\-]")
-_LABELS = frozenset(
-    [
-        "id",
-        "ids",
-        "uuid",
-        "guid",
-        "nonce",
-        "token",
-        "request",
-        "req",
-        "session",
-        "trace",
-        "span",
-        "hash",
-        "key",
-        "ref",
-        "reference",
-        "seed",
-        "salt",
-        "cch",
-        "run",
-        "job",
-        "ticket",
-        "build",
-        "version",
-        "correlation",
-        "checksum",
-        "digest",
-        "signature",
-        "call",
-        "turn",
-        "count",
-        "counter",
-        "number",
-        "no",
-        "nr",
-    ]
-)
 _LAST_WORD = re.compile(r"[A-Za-z]+$")
 _BEFORE, _AFTER = 48, 96
+_CHUNK = 48
 ENOUGH = 12
 """Characters that must agree behind a volatile stretch (or all there are)."""
 
@@ -124,18 +103,24 @@ def common_chars(one: str, other: str, at: int = 0, other_at: int = 0) -> int:
     2
     """
     most = min(len(one) - at, len(other) - other_at)
-    good, step = 0, 64
+    good, step = 0, _CHUNK
     while good < most:
         size = min(step, most - good)
-        if one[at + good : at + good + size] == other[other_at + good : other_at + good + size]:
+        ours, theirs = one[at + good : at + good + size], other[other_at + good : other_at + good + size]
+        if ours == theirs:
             good += size
             step *= 2
-        elif size == 1:
-            break
+        elif size <= _CHUNK:
+            bits = _as_number(ours) ^ _as_number(theirs)
+            return good + ((bits & -bits).bit_length() - 1) // 32
         else:
-            step = max(size // 2, 1)
-            most = good + size
+            most, step = good + size, max(size // 8, _CHUNK)
     return good
+
+
+def _as_number(text: str) -> int:
+    """Characters as digits of 32 bits, the first one lowest."""
+    return int.from_bytes(text.encode("utf-32-le", "surrogatepass"), "little")
 
 
 def volatile_walk(new: str, old: str, most: int = 64) -> VolatileWalk:
@@ -179,19 +164,27 @@ def _stretch(new: str, old: str, at: int, other: int, floor: int) -> Volatile | 
 
 
 def _match(text: str, at: int, floor: int) -> re.Match[str] | None:
-    for match in _WHOLE.finditer(text, floor, at + _AFTER):
-        if match.start() <= at <= match.end() and (at < match.end() or text[at - 1].isalnum()):
+    for match in _matches(text, floor, at, at + _AFTER):
+        if at <= match.end() and (at < match.end() or text[at - 1].isalnum()):
             return match
-        if match.start() > at:
-            return None
     return None
+
+
+def _matches(text: str, start: int, last: int, end: int) -> Iterator[re.Match[str]]:
+    """What `_WHOLE.finditer(text, start, end)` gives, up to those that begin at `last`."""
+    for place in beginnings(text, start, last):
+        if place >= start:
+            match = (_FROM_DIGIT if text[place].isdigit() else _WHOLE).match(text, place, end)
+            if match is not None:
+                yield match
+                start = match.end()  # matches do not overlap
 
 
 def _is_id_run(text: str, match: re.Match[str]) -> bool:
     """Whether a clock-like stretch is only a piece of a longer word."""
     before = text[match.start() - 1] if match.start() else " "
     after = text[match.end()] if match.end() < len(text) else " "
-    return before.isalnum() or before == "_" or after.isalnum() or after == "_"
+    return any(sign == "_" or (sign.isascii() and sign.isalnum()) for sign in (before, after))
 
 
 def _id(new: str, old: str, at: int, other: int, floor: int) -> Volatile | None:
@@ -213,7 +206,7 @@ def _id(new: str, old: str, at: int, other: int, floor: int) -> Volatile | None:
 def _is_labelled(text: str, start: int) -> bool:
     """Whether a word such as `id` or `request` stands in front, with nothing but signs between."""
     word = _LAST_WORD.search(text[max(0, start - 24) : start].rstrip(" \t\n\"'`:=#>([-<"))
-    return word is not None and word[0].lower() in _LABELS
+    return word is not None and word[0].lower() in LABELS
 
 
 def _word_end(text: str, at: int) -> int:
@@ -271,7 +264,7 @@ def all_stretches(text: str) -> list[tuple[int, int]]:
     >>> [("2026-03-17T08:00:01Z 5a287c")[a:b] for a, b in all_stretches("2026-03-17T08:00:01Z 5a287c")]
     ['2026-03-17T08:00:01Z', '5a287c']
     """
-    found = [(match.start(), match.end()) for match in _WHOLE.finditer(text)]
+    found = [(match.start(), match.end()) for match in _matches(text, 0, len(text), len(text))]
     for match in _IDS.finditer(text):
         if all(match.end() <= first or last <= match.start() for first, last in found):
             found.append((match.start(), match.end()))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
+
+from prefixscope.user_cache import cache_folder
 
 __all__ = ["COMPILE_FROM_REQUESTS", "compiled"]
 
@@ -20,17 +20,13 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     if function not in _COMPILED:
         import numba
 
-        if not numba.config.CACHE_DIR:
-            numba.config.CACHE_DIR = str(_cache_folder())
+        folder = cache_folder()
+        if not numba.config.CACHE_DIR and folder is not None:
+            numba.config.CACHE_DIR = str(folder / "numba")
         options = {"error_model": "numpy"}
         try:
-            _COMPILED[function] = numba.njit(cache=True, **options)(function)
+            _COMPILED[function] = numba.njit(cache=bool(numba.config.CACHE_DIR), **options)(function)
         except (RuntimeError, OSError):
             # numba looks for a writable folder when it decorates; where there is none, every process compiles anew.
             _COMPILED[function] = numba.njit(**options)(function)
     return _COMPILED[function]
-
-
-def _cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(base) / "prefixscope" / "numba"

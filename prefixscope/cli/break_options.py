@@ -6,10 +6,22 @@ from typing import Annotated, Literal
 
 import typer
 
+from prefixscope.cli.memory_options import MEMORY
 from prefixscope.cli.options import COUNTING, GATES, OUTPUT
 from prefixscope.errors import OptionError
 
-__all__ = ["Annotations", "FailOn", "Request", "TemplateDoctor", "WhatIf", "causes_of", "fail_on_of"]
+__all__ = [
+    "Annotations",
+    "FailOn",
+    "KvEvents",
+    "Request",
+    "ResetTimes",
+    "TemplateDoctor",
+    "TimeToLive",
+    "WhatIf",
+    "causes_of",
+    "fail_on_of",
+]
 
 Request = Annotated[
     str | None,
@@ -27,6 +39,34 @@ WhatIf = Annotated[
         metavar="CAUSE[,CAUSE]|none",
         help="Compute the log again without these causes. Default: the three costliest; none skips it.",
         rich_help_panel=COUNTING,
+    ),
+]
+TimeToLive = Annotated[
+    str | None,
+    typer.Option(
+        "--ttl",
+        metavar="DURATION",
+        help="How long entries of the cache live after their last use, such as 5m, for engines without a lifetime of "
+        "their own (hosted APIs: --lifetime). Names what had expired.",
+        rich_help_panel=MEMORY,
+    ),
+]
+ResetTimes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--reset-at",
+        metavar="TIME",
+        help="When the cache was emptied (a reset, a restart). Repeatable. Without it, what the log measured tells.",
+        rich_help_panel=MEMORY,
+    ),
+]
+KvEvents = Annotated[
+    str | None,
+    typer.Option(
+        "--kv-events",
+        metavar="FILE",
+        help="Recorded KV events (`prefixscope events --record`), which tell when the cache was emptied.",
+        rich_help_panel=MEMORY,
     ),
 ]
 FailOn = Annotated[

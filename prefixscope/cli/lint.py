@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Sequence
 
 from prefixscope.cli import break_options as b
+from prefixscope.cli import engine_options as e
+from prefixscope.cli import memory_options as m
 from prefixscope.cli import options as o
 from prefixscope.cli import work_options as w
+from prefixscope.cli.lint_outcome import failing_sentence, shown_on_github
 from prefixscope.cli.outputs import Outputs
 from prefixscope.cli.screen import look_of, shown_progress
 from prefixscope.errors import GateFailed, InputError
-from prefixscope.results.breaks import Fault
 
 __all__ = ["lint"]
 
@@ -23,6 +23,27 @@ def lint(
     annotations: b.Annotations = "auto",
     engine: o.Engine = None,
     block_size: o.BlockSize = None,
+    match_unit: o.MatchUnit = None,
+    speculative: o.SpeculativeDecoding = "none",
+    engine_url: e.EngineUrl = None,
+    platform: e.Platform = None,
+    attention_backend: e.AttentionBackend = None,
+    retention: e.Retention = None,
+    speculative_tokens: e.SpeculativeTokens = None,
+    lookahead: e.Lookahead = None,
+    max_batched_tokens: e.MaxBatchedTokens = None,
+    context_parallel: e.ContextParallel = None,
+    partial_reuse: e.PartialReuse = None,
+    strip_thinking: e.StripThinking = None,
+    slots: e.Slots = None,
+    lifetime: e.Lifetime = None,
+    service_time: e.ServiceTime = None,
+    capacity: m.Capacity = None,
+    kv_dtype: m.KvDtype = None,
+    tensor_parallel: m.TensorParallel = None,
+    ttl: b.TimeToLive = None,
+    reset_at: b.ResetTimes = None,
+    kv_events: b.KvEvents = None,
     model: o.Model = None,
     models: o.Models = None,
     render: o.Render = None,
@@ -44,15 +65,25 @@ def lint(
     from prefixscope.report.terminal.breaks import lint_report
 
     causes = b.fail_on_of(fail_on)
-    for path in logs:
-        if is_index(path):
-            raise InputError("lint reads prompts; an index holds none", file=path)
+    for path in filter(is_index, logs):
+        raise InputError("lint reads prompts; an index holds none", file=path)
     asked = api.ExplainOptions(
         log=o.log_options(
             logs, model=model, models_file=models, render=render, format=format_, namespace_by=namespace_by,
             limit=limit, workers=workers, strict=strict,
         ),
-        engine=o.engine_choice(engine, block_size),
+        engine=o.engine_choice(
+            engine, block_size, match_unit, speculative,
+            url=engine_url, platform=platform, attention_backend=attention_backend,
+            retention=retention, speculative_tokens=speculative_tokens, lookahead=lookahead,
+            max_batched_tokens=max_batched_tokens, context_parallel=context_parallel,
+            partial_reuse=partial_reuse, strip_thinking=strip_thinking, slots=slots,
+            lifetime=lifetime, service_time=service_time,
+        ),
+        memory=m.memory_options(capacity, None, kv_dtype, tensor_parallel),
+        ttl=ttl,
+        reset_at=tuple(reset_at or ()),
+        kv_events=kv_events,
         what_if=(),
         hide_text=hide_text,
     )  # fmt: skip
@@ -63,19 +94,9 @@ def lint(
     failing = [fault for fault in found.report.faults if fault.cause in causes]
     try:
         outputs.tell(lint_report(found.report, failing, look_of(sys.stdout)), quiet=True)
-        if _annotate(annotations) and not outputs.stdout_is_data:
+        if shown_on_github(annotations) and not outputs.stdout_is_data:
             for line in github_annotations(failing, found.places):
                 print(line)
     finally:
         if failing:  # also when nobody reads the report to its end
-            raise GateFailed(_sentence(failing))
-
-
-def _annotate(wanted: str) -> bool:
-    return wanted == "github" or (wanted == "auto" and os.environ.get("GITHUB_ACTIONS") == "true")
-
-
-def _sentence(failing: Sequence[Fault]) -> str:
-    named = list(dict.fromkeys(fault.cause for fault in failing))
-    requests = sum(fault.requests for fault in failing)
-    return f"--fail-on: found {', '.join(named)} in {requests:,} request{'s' if requests != 1 else ''}"
+            raise GateFailed(failing_sentence(failing))

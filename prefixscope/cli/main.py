@@ -29,7 +29,7 @@ from prefixscope.cli.index import index
 from prefixscope.cli.lint import lint
 from prefixscope.cli.models import models_
 from prefixscope.cli.replay import replay
-from prefixscope.cli.screen import say
+from prefixscope.cli.screen import columns, say
 from prefixscope.errors import PrefixscopeError
 from prefixscope.output import remove_unfinished
 from prefixscope.report.text import visible
@@ -99,6 +99,8 @@ def _ended(arguments: list[str]) -> int:
     """Runs one command; however it ends, it becomes an exit code and at most one sentence."""
     try:
         _print_in_any_encoding()
+        if "COLUMNS" in os.environ:
+            os.environ["COLUMNS"] = str(columns())  # help for a width of nothing would be empty
         with _asked_to_end():
             code = _run(arguments)
             if sys.stdout is not None:

@@ -34,7 +34,7 @@ def console_for(stream: TextIO | None) -> Console:
         stream.reconfigure(errors="backslashreplace")
     options: dict[str, Any] = {"markup": False, "highlight": False, "emoji": False, "soft_wrap": False}
     if not is_terminal:
-        options |= {"force_terminal": False, "no_color": True, "width": max(_columns(), NARROWEST)}
+        options |= {"force_terminal": False, "no_color": True, "width": max(columns(), NARROWEST)}
     return Console(file=stream, **options)
 
 
@@ -58,7 +58,7 @@ def look_of(stream: TextIO | None, *, skips: bool = False) -> Look:
     return Look(width=console_for(stream).width, skips=skips, options=option_names())
 
 
-def _columns() -> int:
+def columns() -> int:
     """COLUMNS where it is a sensible number, else 80."""
     text = os.environ.get("COLUMNS", "")
     return int(text) if text.isdecimal() and 0 < int(text) < 10_000 else 80

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from prefixscope.index.grafting import Grafting
 from prefixscope.index.lineage import NO_TIME, OUTPUTS, UNKNOWN, Int64, Labels, Lineage
+from prefixscope.index.row_batch import RowBatch
 from prefixscope.index.tree import EndsTable, PrefixTree
 from prefixscope.records import Identity, LoggedRequest, Prompt
 
@@ -94,6 +96,7 @@ class LineageBuilder:
         self._namespaces: dict[tuple[str, ...], int] = {}
         self._identities: list[Identity] = []
         self._pools: dict[str, int] = {}
+        self._grafting = Grafting(self.tree)
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -121,7 +124,25 @@ class LineageBuilder:
         self._request_ids.append(facts.request_id)
         self._reads_cache.append(facts.reads_cache)
         prompt_symbols = -(-self._counts["prompt_tokens"][-1] // self._counts["unit"][-1])
+        self._grafting.note(len(self), namespace, tokens)
         self._ends.append(self.tree.insert(namespace, tokens, min(len(tokens) // 4, prompt_symbols)))
+
+    def add_rows(self, batch: RowBatch) -> None:
+        """Many rows; the same as one `add_row` after another, in far less time."""
+        for name, column in self._counts.items():
+            column.frombytes(batch.counts[name].astype(column.typecode).tobytes())
+        for name, times in self._times.items():
+            known = batch.time_ns if name == "time_ns" else np.full(len(batch), NO_TIME)
+            times.frombytes(known.tobytes())
+        for name, labels in self._labels.items():
+            labels.extend(batch.labels.get(name), len(batch))
+        namespaces = np.array([self._namespace_of(one) for one in batch.identities])[batch.identity]
+        pools = np.array([self._pools.setdefault(one.pool, len(self._pools)) for one in batch.identities])
+        self._codes["namespace"].frombytes(namespaces.astype(np.int32).tobytes())
+        self._codes["pool"].frombytes(pools[batch.identity].astype(np.int32).tobytes())
+        self._request_ids.extend(batch.request_ids)
+        self._reads_cache.extend(bytes([batch.reads_cache]) * len(batch))
+        self._grafting.insert(namespaces, batch.symbols, batch.symbol_counts, self._ends)
 
     def _namespace_of(self, identity: Identity) -> int:
         namespace = self._namespaces.setdefault(identity.namespace, len(self._namespaces))
@@ -238,6 +259,15 @@ class _LabelColumn:
 
     def append(self, label: str | None) -> None:
         self._codes.append(UNKNOWN if label is None else self._numbers.setdefault(label, len(self._numbers)))
+
+    def extend(self, labels: Sequence[str | None] | str | None, count: int) -> None:
+        """So many labels; a single one, or None, for all these rows."""
+        if labels is None or isinstance(labels, str):
+            self.append(labels)
+            self._codes.extend(self._codes[-1:] * (count - 1))
+        else:
+            for label in labels:
+                self.append(label)
 
     def sorted(self, order: Int64) -> Labels:
         """The column in another order; names in order of first appearance there."""

@@ -90,6 +90,10 @@ class PrefixTree(Shape):
             self._edge.append(b"")
         return root
 
+    def has(self, namespace: object) -> bool:
+        """Whether the namespace has any sequence."""
+        return namespace in self._root_of
+
     def insert(self, namespace: object, tokens: bytes, prompt_symbols: int | None = None) -> Ends:
         """Adds a sequence of uint32 symbols; `prompt_symbols` of them are the prompt (default: all)."""
         leaf = self._descend(self.root_of(namespace), tokens)
@@ -97,6 +101,34 @@ class PrefixTree(Shape):
         if prompt_symbols is None or prompt_symbols >= symbols:
             return Ends(leaf, leaf)
         return Ends(leaf, self.node_at(leaf, prompt_symbols))
+
+    def graft(self, above: int, shared: int, tail: bytes) -> int:
+        """Adds a sequence that is known to share exactly its first `shared` symbols with what is in the tree, where it
+        shares them with the sequence that ends at `above` (the namespace's root: none); `tail` is the rest of it.
+
+        The same as `insert` without a walk from the root. Gives the node at which it ends.
+        """
+        node = above if self.depth[above] == shared else self.node_at(above, shared)
+        if not tail:
+            return node
+        child = self._child[node << 32 | int.from_bytes(tail[:SYMBOL], "little")] = self.add(
+            node, shared + len(tail) // SYMBOL
+        )
+        self._edge.append(tail)
+        return child
+
+    def tokens_below(self, root: int) -> bytes:
+        """All edges below a node, one after another, in no order."""
+        children: dict[int, list[int]] = {}
+        for node, above in enumerate(self.up):
+            if node != ROOT:
+                children.setdefault(above, []).append(node)
+        edges, pending = [], [root]
+        while pending:
+            node = pending.pop()
+            edges.append(self._edge[node])
+            pending.extend(children.get(node, ()))
+        return b"".join(edges)
 
     def _descend(self, node: int, tokens: bytes) -> int:
         child_of, edges = self._child, self._edge

@@ -15,6 +15,7 @@ from prefixscope.breaks.table import Breaks
 from prefixscope.errors import ModelError
 from prefixscope.index.builder import BuiltLineage
 from prefixscope.index.lineage import NO_TIME, Lineage
+from prefixscope.ingest.token_texts import TokenTexts
 from prefixscope.models.prompt import PromptMaker
 from prefixscope.models.template import Unrenderable
 from prefixscope.records import Json, LoggedRequest, Source
@@ -75,16 +76,17 @@ class _RowTexts:
         self._lineage = built.lineage
         self._times = times
         self._model_of = model_of
-        self._models: dict[int, Any] = {}
+        self._models: dict[int, TokenTexts | None] = {}
         self._codes = built.lineage.model.codes.tolist()
         self._kept: OrderedDict[tuple[int, int | None, int | None], Rendered | None] = OrderedDict()
 
     def decode(self, row: int, tokens: bytes) -> str | None:
         code = self._codes[row]
         if code not in self._models:
-            self._models[code] = self._loaded(None if code < 0 else self._lineage.model.names[code])
-        model = self._models[code]
-        return None if model is None else str(model.decode(tokens))
+            model = self._loaded(None if code < 0 else self._lineage.model.names[code])
+            self._models[code] = None if model is None else TokenTexts(model)
+        texts = self._models[code]
+        return None if texts is None else texts.decode(tokens)
 
     def _loaded(self, name: str | None) -> Any:
         """The model of a name; rows of token ids need it for the first time here, and can do without."""

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from prefixscope.breaks.bodies import BodyPieces, Piece, pieces_of
 from prefixscope.index.builder import RowFacts, row_facts
+from prefixscope.ingest.hash_rows import rows_may_be_columns
 from prefixscope.logs.detect import FilePlan
+from prefixscope.logs.hash_columns import HashColumns
 from prefixscope.logs.lines import LineBatch
 from prefixscope.logs.reading import ParsedBatch, parse_batch
 from prefixscope.logs.rows import Fault
@@ -62,7 +64,7 @@ class Parcel:
     blank_lines: tuple[int, ...]
     times: dict[str, int]
     resolution_ns: int | None
-    rows: tuple[PackedRow | LoggedRequest, ...]
+    rows: tuple[PackedRow | LoggedRequest | HashColumns, ...]
     identities: tuple[Identity, ...]
     ids: bytes
     encoders: dict[str, str]
@@ -80,7 +82,7 @@ class Packer:
 
     def pack(self, job: Job) -> Parcel:
         """Parses, renders and encodes a batch. Raises what PromptMaker raises."""
-        parsed = parse_batch(job.batch, job.plan)
+        parsed = parse_batch(job.batch, job.plan, columns=rows_may_be_columns(self._maker.rules))
         identities: dict[Identity, int] = {}
         ids: list[bytes] = []
         rows = tuple(self._packed(request, identities, ids) for request in parsed.records)
@@ -100,9 +102,9 @@ class Packer:
         )
 
     def _packed(
-        self, request: LoggedRequest, identities: dict[Identity, int], ids: list[bytes]
-    ) -> PackedRow | LoggedRequest:
-        if request.kind in ("hashes", "lengths"):
+        self, request: LoggedRequest | HashColumns, identities: dict[Identity, int], ids: list[bytes]
+    ) -> PackedRow | LoggedRequest | HashColumns:
+        if isinstance(request, HashColumns) or request.kind in ("hashes", "lengths"):
             return request
         made = self._maker.make(request)
         read = (request.source.line, request.kind, request.time_ns, request.model)
@@ -142,9 +144,9 @@ def parsed_batch(parcel: Parcel, file: str) -> ParsedBatch:
     )
 
 
-def _records(parcel: Parcel, file: str) -> Iterator[LoggedRequest]:
+def _records(parcel: Parcel, file: str) -> Iterator[LoggedRequest | HashColumns]:
     for row in parcel.rows:
-        if isinstance(row, LoggedRequest):
+        if isinstance(row, LoggedRequest | HashColumns):
             yield row
         else:
             yield LoggedRequest(Source(file, row.line), row.kind, {}, time_ns=row.time_ns, model=row.model)

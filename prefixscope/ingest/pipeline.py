@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from prefixscope.errors import PrefixscopeError
+from prefixscope.ingest.hash_numbers import HashNumbers
+from prefixscope.ingest.hash_rows import rows_may_be_columns
 from prefixscope.ingest.run import Ingested, Run, TextSource, nothing_left
 from prefixscope.ingest.settings import IngestOptions, model_table, prompt_rules
-from prefixscope.ingest.workers import read_with_workers, worker_count
+from prefixscope.ingest.workers import log_bytes, read_with_workers, worker_count
 from prefixscope.logs import LogFile, LogReading
+from prefixscope.logs.hash_columns import HashColumns
 from prefixscope.models.encode import EncoderDisagreement
 from prefixscope.models.identity import new_salt_key
 from prefixscope.models.prompt import Made, PromptMaker, Started
@@ -20,7 +23,9 @@ from prefixscope.records import LoggedRequest, Source
 __all__ = ["IngestOptions", "Ingested", "TextSource", "ingest", "model_table", "nothing_left", "prompt_rules"]
 
 _REPORT_EVERY = 500
-_AHEAD_CHARACTERS = 16 << 20
+_LONG_LOG_BYTES = 4 << 20
+"""From here on it is sure that a fast tokenizer is worth its building, should the log hold text."""
+_AHEAD_CHARACTERS = 24 << 20
 """So much text is rendered ahead while a fast tokenizer is being built."""
 
 
@@ -52,10 +57,15 @@ def _read_once(
     distrusted: dict[str | None, Source],
 ) -> Ingested:
     salt_key = new_salt_key()
-    rules = prompt_rules(options, fast_encoder=True, salt_key=salt_key, distrusted=frozenset(distrusted))
-    maker = PromptMaker(rules)
+    is_long = options.read.limit is None and log_bytes(files) >= _LONG_LOG_BYTES
+    rules = prompt_rules(
+        options, fast_encoder=True, salt_key=salt_key, distrusted=frozenset(distrusted),
+        build_encoder="ahead" if is_long else "when_due",
+    )  # fmt: skip
+    numbers = HashNumbers()
+    maker = PromptMaker(rules, numbers)
     reading = LogReading(files, options.read)
-    run = Run(options, maker, reading.ledger)
+    run = Run(options, maker, reading.ledger, numbers)
     run.distrusted.update(distrusted)
     workers = worker_count(files, options)
     with _collector_relaxed():
@@ -73,7 +83,16 @@ def _read_alone(reading: LogReading, run: Run, progress: Callable[[int], None]) 
     held: list[tuple[LoggedRequest, Started | Made | Unrenderable]] = []
     characters = 0
     models = 0
-    for done, request in enumerate(reading, 1):
+    done = 0
+    for request in reading.runs(columns=rows_may_be_columns(maker.rules)):
+        if isinstance(request, HashColumns):
+            _take_all(held, run)
+            characters = 0
+            run.take_columns(request)
+            done += len(request)
+            progress(done)
+            continue
+        done += 1
         started = maker.start(request)
         held.append((request, started))
         characters += len(started.prompt.text) if isinstance(started, Started) else 0

@@ -14,8 +14,11 @@ from prefixscope.index.builder import BuiltLineage, LineageBuilder, RowFacts, ro
 from prefixscope.index.lineage import Lineage
 from prefixscope.ingest.account import input_report
 from prefixscope.ingest.breaks import BreakSearch, with_breaks
+from prefixscope.ingest.hash_numbers import HashNumbers
+from prefixscope.ingest.hash_rows import ends_early, row_batch
 from prefixscope.ingest.settings import IngestOptions, engine_settings
 from prefixscope.logs import Ledger
+from prefixscope.logs.hash_columns import HashColumns
 from prefixscope.logs.rows import EXCLUSIONS, Fault
 from prefixscope.models.config_facts import configs_of_pools
 from prefixscope.models.media_tokens import first_by_url
@@ -27,6 +30,7 @@ from prefixscope.results import InputReport
 
 __all__ = ["Ingested", "Run", "TextSource", "nothing_left"]
 
+_NO_PIECES = BodyPieces((), None, None)
 _MESSAGES = 20
 """So many different messages of refusing templates are told; the others are only counted."""
 
@@ -62,13 +66,15 @@ class Ingested:
 class Run:
     """Takes every request of a log once, in file order, with what was made of it.
 
-    `maker` leads back from rows to text afterwards. `encoders` names the engine that served each base model, and
-    `loaded` the tokenizers that were used; both are filled by whoever makes the prompts.
+    `maker` leads back from rows to text afterwards; `hash_numbers` are the numbers it gives to hash ids. `encoders`
+    names the engine that served each base model, and `loaded` the tokenizers that were used; both are filled by whoever
+    makes the prompts.
     """
 
-    def __init__(self, options: IngestOptions, maker: PromptMaker, ledger: Ledger) -> None:
+    def __init__(self, options: IngestOptions, maker: PromptMaker, ledger: Ledger, hash_numbers: HashNumbers) -> None:
         self.options = options
         self.maker = maker
+        self.hash_numbers = hash_numbers
         self.ledger = ledger
         self.builder = LineageBuilder()
         self.encoders: dict[str, str] = {}
@@ -113,6 +119,17 @@ class Run:
         if self.search is not None:
             assert pieces is not None
             self.search.note(request.kind, request.time_ns, pieces)
+
+    def take_columns(self, columns: HashColumns) -> None:
+        """Plain rows of a hash trace, all at once."""
+        early = ends_early(columns)
+        if early:
+            self.notes["hash_ids_end_early"] += early
+        batch = row_batch(columns, self.maker.rules, self.hash_numbers)
+        self.builder.add_rows(batch)
+        if self.search is not None:
+            for time_ns in batch.time_ns.tolist():
+                self.search.note("hashes", time_ns, _NO_PIECES)
 
     def refuse(self, request: LoggedRequest, outcome: Unrenderable) -> None:
         """A request without a prompt. Raises GateFailed under `strict`."""

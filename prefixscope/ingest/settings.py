@@ -11,6 +11,7 @@ from prefixscope.breaks.whatif import TOGETHER, Rewrite
 from prefixscope.engines.wire import RENDERINGS, WIRES, default_rendering
 from prefixscope.errors import OptionError
 from prefixscope.logs import ReadOptions
+from prefixscope.models.encode import Build
 from prefixscope.models.identity import IdentityRules, new_salt_key
 from prefixscope.models.prompt import PromptRules
 from prefixscope.models.table import ModelEntry, ModelTable, parse_model_option
@@ -79,6 +80,7 @@ def prompt_rules(
     *,
     salt_key: bytes | None = None,
     distrusted: frozenset[str | None] = frozenset(),
+    build_encoder: Build = "when_due",
 ) -> PromptRules:
     """How prompts are made in a run with these options; all processes of a run are given the same `salt_key`."""
 
@@ -97,7 +99,7 @@ def prompt_rules(
         wires=WIRES,
         rendering_of=rendering_of,
         fast_encoder=fast_encoder,
-        late_encoder=True,
+        build_encoder=build_encoder,
         distrusted=distrusted,
         rewrite=options.rewrite,
     )

@@ -26,10 +26,10 @@ __all__ = ["serve"]
 def serve() -> None:
     """Runs until stdin ends."""
     answers = _own_stdout()
-    options, salt_key, distrusted = pickle.load(sys.stdin.buffer)
+    options, salt_key, distrusted, build = pickle.load(sys.stdin.buffer)
     jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
     threading.Thread(target=_take_in, args=(jobs,), daemon=True).start()
-    rules = prompt_rules(options, fast_encoder=True, salt_key=salt_key, distrusted=distrusted)
+    rules = prompt_rules(options, fast_encoder=True, salt_key=salt_key, distrusted=distrusted, build_encoder=build)
     packer = Packer(PromptMaker(rules), with_bodies=options.breaks)
     gc.set_threshold(20_000, 20, 100)
     first = True

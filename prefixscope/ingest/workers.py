@@ -27,12 +27,13 @@ from prefixscope.ingest.run import Run
 from prefixscope.ingest.settings import IngestOptions
 from prefixscope.logs import LogFile, LogReading, OpenLog
 from prefixscope.logs.detect import FilePlan
+from prefixscope.logs.hash_columns import HashColumns
 from prefixscope.logs.lines import LineBatch
 from prefixscope.logs.source import STDIN
 from prefixscope.models.encode import EncoderDisagreement
 from prefixscope.records import LoggedRequest
 
-__all__ = ["read_with_workers", "worker_count"]
+__all__ = ["log_bytes", "read_with_workers", "worker_count"]
 
 SMALLEST_FOR_WORKERS = 128 << 20
 """Bytes of log from which the seconds that every worker needs to start are worth it."""
@@ -54,8 +55,13 @@ def worker_count(files: Sequence[LogFile], options: IngestOptions) -> int:
         return options.workers
     if options.read.limit is not None or any(file.path == STDIN for file in files):
         return 1
-    size = sum(_log_bytes(file.path) for file in files)
+    size = log_bytes(files)
     return 1 if size < SMALLEST_FOR_WORKERS else min(_cores(), MOST_WORKERS)
+
+
+def log_bytes(files: Sequence[LogFile]) -> int:
+    """How long the logs are, uncompressed; an estimate for compressed ones, 0 for what has no length."""
+    return sum(_log_bytes(file.path) for file in files)
 
 
 def _log_bytes(path: str) -> int:
@@ -110,7 +116,7 @@ def _finished(crew: _Crew, reading: LogReading) -> Iterator[Job]:
         raise failure
 
 
-def _take(run: Run, records: Sequence[LoggedRequest], parcel: Parcel) -> None:
+def _take(run: Run, records: Sequence[LoggedRequest | HashColumns], parcel: Parcel) -> None:
     if parcel.dropped:
         # what other processes encoded of this model was not all compared: everything is made again
         location, source = next(iter(parcel.dropped.items()))
@@ -123,7 +129,9 @@ def _take(run: Run, records: Sequence[LoggedRequest], parcel: Parcel) -> None:
     run.loaded.update(parcel.loaded)
     place = 0
     for request, row in zip(records, parcel.rows, strict=False):  # fewer records where the limit was reached
-        if not isinstance(row, PackedRow):
+        if isinstance(request, HashColumns):
+            run.take_columns(request)
+        elif not isinstance(row, PackedRow):
             run.take(request, run.maker.make(request))
         elif row.refused is not None:
             run.refuse(request, row.refused)
@@ -196,7 +204,7 @@ class _Crew:
     """Some workers; a context in which they live."""
 
     def __init__(self, count: int, run: Run, salt_key: bytes) -> None:
-        self._greeting = (run.options, salt_key, frozenset(run.distrusted))
+        self._greeting = (run.options, salt_key, frozenset(run.distrusted), run.maker.rules.build_encoder)
         self._count = count
         self._answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
         self._workers: list[_Worker] = []

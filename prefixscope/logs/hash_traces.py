@@ -8,19 +8,29 @@ from typing import Any
 
 from prefixscope.logs.fields import COUNT_END, first_present, text_of
 from prefixscope.logs.requests import openai_requests
-from prefixscope.logs.rows import LogFormat, Row
+from prefixscope.logs.rows import Fault, LogFormat, Row
 from prefixscope.logs.times import MILLISECOND, SECOND
 from prefixscope.records import Json, LoggedRequest, Usage
 
-__all__ = ["Bailian", "Mooncake", "Weka", "hash_request"]
+__all__ = ["Bailian", "Mooncake", "Weka", "count_of", "hash_request", "unreadable_time"]
 
 
-def _length(value: Json) -> int | None:
+def count_of(value: Json) -> int | None:
+    """A logged number of tokens, None where it is none that a request can have.
+
+    >>> count_of(12.0), count_of(-1), count_of(True)
+    (12, None, None)
+    """
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < COUNT_END:
         return None
     return value
+
+
+def unreadable_time(line: int) -> Fault:
+    """The fault of a hash row whose time is there and can't be read; the row stays."""
+    return Fault(line, "unreadable_time", "warning", {"field": "timestamp"})
 
 
 def hash_request(
@@ -30,7 +40,7 @@ def hash_request(
 
     Either every token belongs to an id (the last one may be partial), or only full blocks have ids.
     """
-    length = _length(tokens)
+    length = count_of(tokens)
     if length is None:
         row.skip("invalid_input_length")
         return None
@@ -43,7 +53,7 @@ def hash_request(
     if len(ids) not in (-(-length // unit), length // unit):
         row.skip("hash_ids_do_not_match_length", input_length=length, hash_ids=len(ids), unit=unit)
         return None
-    generated = _length(output)
+    generated = count_of(output)
     return LoggedRequest(
         source=row.source,
         kind="hashes",
@@ -70,6 +80,7 @@ class Mooncake(LogFormat):
     has_session = True
     tick = MILLISECOND
     hash_unit = 512
+    has_columns = True
 
     def recognises(self, value: Mapping[str, Json]) -> bool:
         """`hash_ids` and `input_length`, or one of aiperf's other inputs with `output_length`.
@@ -104,7 +115,7 @@ class Mooncake(LogFormat):
         logged_time = value.get("timestamp")
         time_ns = row.clock.read(logged_time, row.raw)
         if time_ns is None and logged_time is not None:
-            row.warn("unreadable_time", field="timestamp")
+            row.faults.append(unreadable_time(row.source.line))
         return {
             "time_ns": time_ns,
             "model": text_of(value.get("model")),
@@ -121,7 +132,7 @@ class Mooncake(LogFormat):
         else:
             outside = {"timestamp", "session_id", "delay", "output_length", "input_length", "extra"}
             body = {name: held for name, held in value.items() if name not in outside}
-        generated = _length(value.get("output_length"))
+        generated = count_of(value.get("output_length"))
         requests = openai_requests(row, body, wrapped=True)
         if generated is None:
             return requests
@@ -169,7 +180,7 @@ class Weka(LogFormat):
     def read(self, row: Row) -> tuple[LoggedRequest, ...]:
         """One record per request, sub-agents' included, in logged order."""
         value = row.value
-        unit, requests = _length(value.get("block_size")), value.get("requests")
+        unit, requests = count_of(value.get("block_size")), value.get("requests")
         if not unit or not isinstance(requests, list):
             return row.skip("not_a_session")
         session = text_of(value.get("id")) or f"line {row.source.line}"

@@ -6,9 +6,7 @@ side, a pure function of (batch, plan) on the other, so that parsing can run in 
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 
@@ -16,13 +14,14 @@ from prefixscope.errors import GateFailed, InputError, OptionError
 from prefixscope.logs.compression import BrokenStreamError, decompressed
 from prefixscope.logs.detect import FilePlan, plan_for
 from prefixscope.logs.documents import MAX_DOCUMENT_BYTES, document_batches
+from prefixscope.logs.hash_columns import HashColumns
 from prefixscope.logs.ledger import FileSummary, Ledger
-from prefixscope.logs.lines import BATCH_BYTES, MAX_LINE_BYTES, LineBatch, decode_line, line_batches
+from prefixscope.logs.lines import BATCH_BYTES, MAX_LINE_BYTES, LineBatch, line_batches
+from prefixscope.logs.parsing import ParsedBatch, first_requests, parse_batch, request_count
 from prefixscope.logs.registry import FORMATS
-from prefixscope.logs.rows import EXCLUSIONS, Fault, LogFormat, Row
+from prefixscope.logs.rows import EXCLUSIONS, Fault
 from prefixscope.logs.source import LogFile, raw_chunks
-from prefixscope.logs.times import Clock
-from prefixscope.records import Json, LoggedRequest, Source
+from prefixscope.records import LoggedRequest
 
 __all__ = ["LogReading", "OpenLog", "ParsedBatch", "ReadOptions", "parse_batch", "read_logs"]
 
@@ -36,17 +35,6 @@ class ReadOptions:
     strict: bool = False
     limit: int | None = None
     hash_unit: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedBatch:
-    """What `parse_batch` found, in line order. `times` and `resolution_ns` are those of `times.Clock`."""
-
-    records: tuple[LoggedRequest, ...]
-    faults: tuple[Fault, ...]
-    blank_lines: tuple[int, ...]
-    times: dict[str, int]
-    resolution_ns: int | None
 
 
 class OpenLog:
@@ -119,62 +107,6 @@ def _unpacking_failed(reason: str) -> str:
     return f"can't be unpacked: the {kind} data {'ends early' if how == 'truncated' else 'is damaged'}"
 
 
-def parse_batch(batch: LineBatch, plan: FilePlan) -> ParsedBatch:
-    """The requests of a batch of lines. Pure: the same bytes and plan give the same records, in any process."""
-    clock = Clock(plan.clock, plan.tick)
-    found = _Found([], [Fault(line, reason, "skip") for line, reason in batch.skipped_lines], [])
-    with _collector_paused():
-        _parse(batch, plan, clock, found)
-    return ParsedBatch(
-        tuple(found.records), tuple(found.faults), tuple(found.blank_lines), clock.seen, clock.resolution
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    records: list[LoggedRequest]
-    faults: list[Fault]
-    blank_lines: list[int]
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Decoded JSON holds no cycles; searching it for some while it grows takes twice as long as decoding it."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def _parse(batch: LineBatch, plan: FilePlan, clock: Clock, found: _Found) -> None:
-    format, faults = FORMATS[plan.format], found.faults
-    last = batch.last_line if batch.ends_cut else -1
-    for line, raw in batch.lines():
-        if not raw or raw.isspace():
-            found.blank_lines.append(line)
-            continue
-        decoded = decode_line(raw, may_be_cut=line == last)
-        faults.extend(Fault(line, reason, "warning", detail) for reason, detail in decoded.notes)
-        source = Source(plan.file, line)
-        for value in decoded.values:
-            row = Row(value, source, clock, faults, raw, plan.unit)
-            found.records.extend(_reader(format, value).read(row))
-        if decoded.fault is not None:
-            faults.append(Fault(line, decoded.fault, "skip"))
-
-
-def _reader(format: LogFormat, value: dict[str, Json]) -> LogFormat:
-    """The file's format, or another one of its family that fits this row better."""
-    if format.family == "openai" and not format.recognises(value):
-        for other in FORMATS.values():
-            if other.family == format.family and other.recognises(value):
-                return other
-    return format
-
-
 class LogReading:
     """Iterating gives every request once, in the order of the files and their lines; `ledger` fills meanwhile."""
 
@@ -188,13 +120,19 @@ class LogReading:
         self.ledger = Ledger()
 
     def __iter__(self) -> Iterator[LoggedRequest]:
+        for request in self.runs(columns=False):
+            assert isinstance(request, LoggedRequest)
+            yield request
+
+    def runs(self, *, columns: bool = True) -> Iterator[LoggedRequest | HashColumns]:
+        """The same requests; with `columns`, plain rows of hash traces come many at once."""
         for file in self.files:
             if self._remaining() == 0:
                 return
             log = OpenLog(file, self.options)
             summary = self.begin(log.plan)
             for batch in log.batches():
-                yield from self.take(parse_batch(batch, log.plan), summary)
+                yield from self.take(parse_batch(batch, log.plan, columns=columns), summary)
                 if self._remaining() == 0:
                     return
 
@@ -206,16 +144,15 @@ class LogReading:
         self.ledger.files.append(summary)
         return summary
 
-    def take(self, parsed: ParsedBatch, summary: FileSummary) -> tuple[LoggedRequest, ...]:
+    def take(self, parsed: ParsedBatch, summary: FileSummary) -> tuple[LoggedRequest | HashColumns, ...]:
         """Enters a parsed batch into the ledger, in file order, and gives its requests up to the limit.
 
         Raises GateFailed, naming file, line and reason, for a broken row under `strict`.
         """
         records, last_line = parsed.records, None
         remaining = self._remaining()
-        if remaining is not None and len(records) >= remaining:
-            records = records[:remaining]
-            last_line = records[-1].source.line if records else 0
+        if remaining is not None and request_count(records) >= remaining:
+            records, last_line = first_requests(records, remaining)
         for fault in sorted(parsed.faults, key=lambda fault: fault.line):
             if last_line is not None and fault.line > last_line:
                 break
@@ -229,9 +166,12 @@ class LogReading:
             summary.times[form] = summary.times.get(form, 0) + count
         if parsed.resolution_ns is not None:
             summary.resolution_ns = min(parsed.resolution_ns, summary.resolution_ns or parsed.resolution_ns)
-        summary.requests += len(records)
-        summary.missing_times += sum(record.time_ns is None for record in records)
-        self.ledger.requests_read += len(records)
+        requests = request_count(records)
+        summary.requests += requests
+        summary.missing_times += sum(
+            record.missing_times if isinstance(record, HashColumns) else record.time_ns is None for record in records
+        )
+        self.ledger.requests_read += requests
         return records
 
     def _remaining(self) -> int | None:

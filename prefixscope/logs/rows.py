@@ -64,6 +64,7 @@ class LogFormat(ABC):
 
     `family` names formats whose rows may be mixed in one file. `verified` is False where a fact in `how` or a field
     name was not checked against the source. `tick` is what one step of a relative clock is worth, in nanoseconds.
+    `has_columns`: plain rows of hash ids may be read many at once (hash_columns.py).
     """
 
     name: ClassVar[str]
@@ -80,6 +81,7 @@ class LogFormat(ABC):
     verified: ClassVar[bool] = True
     tick: ClassVar[int] = SECOND
     hash_unit: ClassVar[int | None] = None
+    has_columns: ClassVar[bool] = False
 
     @abstractmethod
     def recognises(self, value: Mapping[str, Json]) -> bool:

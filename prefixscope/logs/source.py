@@ -51,11 +51,13 @@ def split_format(argument: str, names: Collection[str]) -> LogFile:
 def expand(arguments: Sequence[str], names: Collection[str]) -> tuple[LogFile, ...]:
     """Every file the arguments name, in order: globs sorted, stdin at most once.
 
-    Raises InputError for a pattern that matches no file and for stdin named twice. Whether a file can be read shows
-    when it is opened.
+    Raises InputError for a pattern that matches no file, an impossible name and stdin named twice. Whether a file can
+    be read shows when it is opened.
     """
     files: list[LogFile] = []
     for argument in arguments:
+        if "\0" in argument:
+            raise InputError(f"{argument!r} can't be the name of a file: it holds a NUL character")
         named = split_format(argument, names)
         files.extend(LogFile(path, named.format) for path in _paths(named.path))
     if sum(file.path == STDIN for file in files) > 1:

@@ -70,6 +70,13 @@ class Clock:
             self._note_resolution(time_ns)
         return time_ns
 
+    def include(self, other: Clock) -> None:
+        """Counts what another clock read as if this one had read it."""
+        for form, count in other.seen.items():
+            self.seen[form] = self.seen.get(form, 0) + count
+        if other.resolution is not None:
+            self.resolution = min(other.resolution, self.resolution or other.resolution)
+
     def _note_resolution(self, time_ns: int) -> None:
         step = self.resolution
         if step is None:

@@ -161,7 +161,7 @@ def _with_bare_tools(conversation: Conversation) -> Conversation:
 def _appended_ids(model: LoadedModel, appended: str) -> bytes:
     """As SGLang's _append_assistant_prefix_to_prompt_ids: encoded alone with special tokens, a BOS cut off."""
     ids = model.encoder.encode(appended, True)
-    bos = getattr(model.tokenizer, "bos_token_id", None)
-    if isinstance(bos, int) and ids.startswith(bos.to_bytes(4, "little")):
+    bos = model.tokenizer.facts.bos_id
+    if bos is not None and ids.startswith(bos.to_bytes(4, "little")):
         return ids[4:]
     return ids

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import xxhash
@@ -20,7 +20,11 @@ import xxhash
 from prefixscope.models.heap import give_back_freed_memory
 from prefixscope.records import Source
 
+if TYPE_CHECKING:
+    from prefixscope.models.loaded_tokenizer import LoadedTokenizer
+
 __all__ = [
+    "Build",
     "CheckedEncoder",
     "Encoder",
     "EncoderDisagreement",
@@ -73,15 +77,15 @@ def ids_to_bytes(ids: list[int]) -> bytes:
 
 
 class TokenizersEncoder:
-    """The `tokenizers` backend itself: always right, slow."""
+    """The `tokenizers` backend itself: always right, slow. It is asked for when the first text comes."""
 
     name = "tokenizers"
 
-    def __init__(self, backend: Any) -> None:
-        self._backend = backend
+    def __init__(self, tokenizer: LoadedTokenizer) -> None:
+        self._tokenizer = tokenizer
 
     def encode(self, text: str, add_special_tokens: bool) -> bytes:
-        return ids_to_bytes(self._backend.encode(text, add_special_tokens=add_special_tokens).ids)
+        return ids_to_bytes(self._tokenizer.backend.encode(text, add_special_tokens=add_special_tokens).ids)
 
 
 class SlowEncoder:
@@ -187,6 +191,12 @@ class LateEncoder:
     def _due(self) -> bool:
         return self._engine is None and self._thread is not None and len(self._early) >= ALWAYS_CHECKED
 
+    def begin(self) -> None:
+        """Starts to build now: much is known to come."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._build_it, name="build a fast tokenizer", daemon=True)
+            self._thread.start()
+
     def encode(self, text: str, add_special_tokens: bool) -> bytes:
         if self._due:
             self._engine = self._proved_engine()
@@ -196,9 +206,8 @@ class LateEncoder:
         if len(self._early) < ALWAYS_CHECKED:
             self._early.append((text, add_special_tokens, ids))
         self._characters += len(text)
-        if self._thread is None and self._characters >= BUILD_AFTER_CHARACTERS:
-            self._thread = threading.Thread(target=self._build_it, name="build a fast tokenizer", daemon=True)
-            self._thread.start()
+        if self._characters >= BUILD_AFTER_CHARACTERS:
+            self.begin()
         return ids
 
     def _build_it(self) -> None:
@@ -240,16 +249,17 @@ class _FlatEncoder:
         return bytes(self._encode([text], add_special_tokens=add_special_tokens)[0])
 
 
-def _fast_engine(backend: Any) -> Encoder:
+def _fast_engine(tokenizer: LoadedTokenizer) -> Encoder:
     """fastokens where it loads the tokenizer, if need be respelled; else `tokenizers` with a memory."""
     from prefixscope.models.respelled import RespelledEncoder, respelled
     from prefixscope.models.segments import SegmentEncoder
 
-    serialised = backend.to_str()
+    serialised = tokenizer.serialised
+    assert serialised is not None
     # it refuses models that it can't do exactly (Metaspace, Unigram, WordPiece) in various ways
     with contextlib.suppress(Exception):
         return _FlatEncoder(serialised)
-    segments = SegmentEncoder(backend, serialised)
+    segments = SegmentEncoder(tokenizer.backend, serialised)
     with contextlib.suppress(Exception):
         other = respelled(serialised)
         if other is not None:
@@ -257,20 +267,23 @@ def _fast_engine(backend: Any) -> Encoder:
     return segments
 
 
-def encoder_for(tokenizer: Any, *, fast: bool = True, late: bool = False) -> Encoder:
-    """The encoder of a loaded transformers tokenizer: a fast engine under a judge, else its backend, else itself.
+Build = Literal["now", "ahead", "when_due"]
+"""When a fast engine is built: before anything is encoded; beside it, from the beginning; or once it is worth it."""
 
-    `late`: the fast engine is built only once there is enough to encode.
-    """
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None or not hasattr(backend, "to_str"):
-        return SlowEncoder(tokenizer)
-    backend.no_truncation()
-    backend.no_padding()
-    judge = TokenizersEncoder(backend)
-    if fast and late:
-        return LateEncoder(judge, lambda: _fast_engine(backend))
-    return CheckedEncoder(_fast_engine(backend), judge) if fast else judge
+
+def encoder_for(tokenizer: LoadedTokenizer, *, fast: bool = True, build: Build = "now") -> Encoder:
+    """The encoder of a tokenizer: a fast engine under a judge, else its backend, else transformers' object."""
+    if tokenizer.slow is not None:
+        return SlowEncoder(tokenizer.slow)
+    judge = TokenizersEncoder(tokenizer)
+    if not fast or tokenizer.serialised is None:
+        return judge
+    if build == "now":
+        return CheckedEncoder(_fast_engine(tokenizer), judge)
+    late = LateEncoder(judge, lambda: _fast_engine(tokenizer))
+    if build == "ahead":
+        late.begin()
+    return late
 
 
 def without_surrogates(text: str) -> tuple[str, int]:

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from prefixscope.models.cache_reading import reads_cache
 from prefixscope.models.chat import RenderedChat, Wire, render_chat
-from prefixscope.models.encode import EncoderDisagreement, without_surrogates
+from prefixscope.models.encode import Build, EncoderDisagreement, without_surrogates
 from prefixscope.models.hash_ids import HashRemap
 from prefixscope.models.identity import IdentityRules, fingerprint, identity_of
 from prefixscope.models.logged_ids import length_of, token_ids_of
@@ -34,8 +34,8 @@ class PromptRules:
 
     `rendering_of` gives the rendering for the engine named by a model's entry (None: the run's engine); `wires` the
     conversion of each rendering. `trust_request_template`: a `chat_template` in the request's body is used, as a
-    server started with --trust-request-chat-template does, and otherwise ignored and noted. `late_encoder`: fast
-    tokenizers are built only once there is enough to encode; `distrusted` names the locations of models whose fast
+    server started with --trust-request-chat-template does, and otherwise ignored and noted. `build_encoder`: when
+    fast tokenizers are built; `distrusted` names the locations of models whose fast
     tokenizer is not to be used.
     """
 
@@ -45,7 +45,7 @@ class PromptRules:
     rendering_of: Callable[[str | None], Rendering]
     trust_request_template: bool = False
     fast_encoder: bool = True
-    late_encoder: bool = False
+    build_encoder: Build = "now"
     distrusted: frozenset[str | None] = frozenset()
     render_limit: RenderLimits = DEFAULT_LIMIT
     rewrite: Callable[[LoggedRequest], LoggedRequest] | None = None
@@ -119,7 +119,7 @@ class PromptMaker:
         """The loaded model of an entry. Raises ModelError where it can't be loaded."""
         if _model_key(entry) not in self._models:
             fast = self.rules.fast_encoder and entry.location not in self.rules.distrusted
-            self.use(load_model(entry, fast=fast, late=self.rules.late_encoder))
+            self.use(load_model(entry, fast=fast, build=self.rules.build_encoder))
         return self._models[_model_key(entry)]
 
     def use(self, model: LoadedModel) -> None:

@@ -32,7 +32,7 @@ def read_models_file(path: Path) -> tuple[ModelEntry, ...]:
     Raises InputError where it can't be read and FormatError, with the line, where its content is wrong.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors put a mark in front
     except OSError as error:
         raise InputError(f"can't read the models file: {error.strerror or error}", file=str(path)) from None
     except UnicodeDecodeError as error:

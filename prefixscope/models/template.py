@@ -1,4 +1,4 @@
-"""Renders a conversation through transformers' own compiled chat template.
+"""Renders a conversation through its chat template, as transformers compiles it (see template_environment.py).
 
 Two manners: `transformers` does what its apply_chat_template does before and around the template (keys that are null
 are dropped, reasoning is found under all its names, a continued final message is cut open); `plain` hands the messages
@@ -16,7 +16,9 @@ from typing import Any, Literal
 from prefixscope.models.clock import RequestClock
 from prefixscope.models.content_format import ContentFormat, sglang_content_format, vllm_content_format
 from prefixscope.models.deadline import DeadlineExceeded, cpu_deadline
-from prefixscope.models.sandbox import remembering
+from prefixscope.models.quietly import quiet_transformers
+from prefixscope.models.sandbox import RememberingSandbox, remembering
+from prefixscope.models.template_environment import template_environment
 from prefixscope.records import Conversation, Json
 
 __all__ = ["RenderLimits", "Rendering", "Unrenderable", "content_format", "render"]
@@ -52,28 +54,27 @@ class Unrenderable(Exception):  # noqa: N818 - a counted outcome, not a failure 
         return type(self), (self.reason, self.message)
 
 
+@lru_cache(maxsize=1)
+def _sandbox() -> RememberingSandbox:
+    return remembering(template_environment())
+
+
 @lru_cache(maxsize=64)
 def _compiled(source: str) -> Any:
-    from transformers.utils.chat_template_utils import _compile_jinja_template
-
+    sandbox = _sandbox()
     try:
-        return _compile_jinja_template(source)
+        return sandbox.from_string(source)
     except Exception as error:  # a template that does not even compile serves no request
         raise Unrenderable("refused", f"the chat template does not compile: {error}") from None
 
 
 @lru_cache(maxsize=64)
-def _quick(source: str) -> Any:
-    """The same template in a sandbox that remembers its verdicts."""
-    return remembering(_compiled(source).environment).from_string(source)
-
-
-@lru_cache(maxsize=64)
 def content_format(source: str, rendering: Rendering) -> ContentFormat:
     """How a server of that kind takes this template to want content: `string`, or `openai` (a list of parts)."""
+    environment = template_environment()
     try:
-        tree = _compiled(source).environment.parse(source)
-    except Unrenderable:
+        tree = environment.parse(source)
+    except Exception:  # it does not compile: no request will be rendered with it
         return "string"
     return sglang_content_format(source, tree) if rendering == "sglang" else vllm_content_format(source, tree)
 
@@ -96,12 +97,12 @@ def render(
     limit: RenderLimits = DEFAULT_LIMIT,
 ) -> str:
     """The prompt text of a conversation. Raises Unrenderable with the template's own message."""
-    template = _quick(source)
+    template = _compiled(source)
     variables = _variables(conversation, special_tokens)
     try:
         with cpu_deadline(limit):
             if conversation.continue_final_message:
-                return _render_continued(source, _compiled(source), variables, conversation, clock, plain)
+                return _render_continued(source, variables, conversation, clock, plain)
             if not plain:
                 variables = _as_transformers(variables)
             return str(
@@ -154,15 +155,20 @@ def _as_transformers(variables: _Variables) -> _Variables:
 
 
 def _render_continued(
-    source: str, template: Any, variables: _Variables, conversation: Conversation, clock: RequestClock, plain: bool
+    source: str, variables: _Variables, conversation: Conversation, clock: RequestClock, plain: bool
 ) -> str:
     """A final message left open: transformers' own code finds the place, with the clock put into its template."""
-    from transformers.utils.chat_template_utils import _normalize_chat_messages, render_jinja_template
+    quiet_transformers()
+    from transformers.utils.chat_template_utils import (
+        _compile_jinja_template,
+        _normalize_chat_messages,
+        render_jinja_template,
+    )
 
     if conversation.add_generation_prompt:
         raise ValueError("continue_final_message and add_generation_prompt can't both be set")
     messages = variables.messages if plain else _normalize_chat_messages(variables.messages)
-    names = template.environment.globals
+    names = _compile_jinja_template(source).environment.globals
     before = names["strftime_now"]
     names["strftime_now"] = clock.strftime_now
     try:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prefixscope.errors import FormatError, InputError
-from prefixscope.results.replay import Worth
+from prefixscope.results.worth import Worth
 
 __all__ = ["LatencyModel", "LatencyPoint", "NoFitError", "fit_latency", "read_latency", "worth_of"]
 

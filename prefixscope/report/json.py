@@ -10,7 +10,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prefixscope import __version__
 from prefixscope.report.finding_words import finding_in_words
@@ -25,7 +25,9 @@ from prefixscope.results import (
     Measured,
     PoolReport,
 )
-from prefixscope.results.hashes import EventsReport
+
+if TYPE_CHECKING:
+    from prefixscope.results.hashes import EventsReport
 
 __all__ = ["analyze_json", "blocks_json", "capacity_json", "encode", "events_json", "index_json", "json_head", "plain"]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from prefixscope.report.json import input_document, json_head, plain
 from prefixscope.report.numbers import instant
-from prefixscope.report.words_breaks import REMEDIES
-from prefixscope.results.breaks import BreaksReport, RequestStory
+from prefixscope.report.words_breaks import NO_WHAT_IF, REMEDIES
+from prefixscope.results.breaks import BreaksReport, CacheReset, RequestStory
 
 __all__ = ["breaks_list", "explain_json"]
 
@@ -17,6 +17,12 @@ def breaks_list(report: BreaksReport | None) -> list[dict[str, Any]] | None:
     if report is None:
         return None
     return [plain(fault) | {"remedy": REMEDIES.get(fault.cause)} for fault in report.faults]
+
+
+def _reset(reset: CacheReset) -> dict[str, Any]:
+    document: dict[str, Any] = plain(reset)
+    del document["time_ns"]
+    return {"time": instant(reset.time_ns)} | document
 
 
 def explain_json(report: BreaksReport, story: RequestStory | None = None, command: str = "explain") -> dict[str, Any]:
@@ -34,10 +40,13 @@ def explain_json(report: BreaksReport, story: RequestStory | None = None, comman
         "below_unit": report.below_unit,
         "isolation": plain(report.isolation),
         "what_if": [plain(found) | {"gained_tokens": found.gained_tokens} for found in report.what_ifs],
+        "without_what_if": {cause: NO_WHAT_IF[cause] for cause in report.without_what_if},
+        "resets": [_reset(reset) for reset in report.resets],
         "notes": list(report.notes),
     }
     if story is not None:
         told = plain(story)
-        told["facts"]["time"] = instant(story.facts["time"])
+        if story.facts["time"] is not None:
+            told["facts"]["time"] = instant(story.facts["time"])
         document["request"] = told
     return document

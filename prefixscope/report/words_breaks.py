@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from prefixscope.report.numbers import percent, tokens
+from prefixscope.report.numbers import instant, percent, plural, tokens
 from prefixscope.report.text import visible
 from prefixscope.report.words import readable
-from prefixscope.results.breaks import Fault, WhatIf
+from prefixscope.results.breaks import CacheReset, Fault, WhatIf
 
-__all__ = ["CAUSE_WORDS", "CLASS_WORDS", "NOTES", "REMEDIES", "fault_name", "part_in_words", "what_if_in_words"]
+__all__ = [
+    "CAUSE_WORDS",
+    "CLASS_WORDS",
+    "NOTES",
+    "NO_WHAT_IF",
+    "REMEDIES",
+    "fault_name",
+    "part_in_words",
+    "reset_in_words",
+    "what_if_in_words",
+]
 
 CAUSE_WORDS: Mapping[str, str] = {
     "model": "the same text went to another model",
@@ -98,10 +108,26 @@ NOTES: Mapping[str, str] = {
     "what_if_needs_log": (
         "What removing a fault would give is computed from the log itself; an index or standard input is not enough."
     ),
-    "no_rule_removes": (
-        "For some of the faults above no rule removes them from a log, so no what-if was computed for them."
-    ),
 }
+"""Sentences for what a report could not compute."""
+
+NO_WHAT_IF: Mapping[str, str] = {
+    "model": "KV of another model is of no use, so nothing can be computed for sharing it",
+    "tools_changed": "which tools a request offers is the application's choice",
+    "system_variant": "which of the system prompts is the right one is not in the log",
+    "history_truncated": "with the dropped turns back, prompts could be longer than the model takes",
+    "multimodal_content": "which picture a request shows is the application's choice",
+    "content_changed": "which of the two texts is the right one is not in the log",
+    "engine_rule": "its loss already is what the rule takes from what is shared",
+    "not_stored": "its loss already is what an engine that keeps answers would find",
+    "ttl_expired": "its loss already is what endless lifetimes would find",
+    "cache_reset": "its loss already is what the cache would have held",
+    "in_flight": "its loss already is what requests one after another would find",
+    "routed_elsewhere": "its loss already is what one cache for all replicas would find",
+    "evicted": "its loss already is what memory without limit would find; `prefixscope capacity` has every size",
+    "shorter_than_block": "its loss already is what a unit of one token finds; `prefixscope blocks` has every size",
+}
+"""Why a cause has no what-if."""
 
 _PARTS = {"template": "template", "generation prompt": "generation prompt", "tools": "tools", "answer": "answer"}
 _WITH_PART = ("timestamp", "date", "volatile_id", "whitespace", "content_changed")
@@ -158,6 +184,8 @@ def what_if_in_words(found: WhatIf) -> str:
     >>> what_if_in_words(WhatIf(("date",), "the date is taken out", 9, 1000, 100, 990, 500))
     'the date is taken out: cached 10.0 % -> 50.5 % of prompt (100 of 1,000 -> 500 of 990 tokens), 410 fewer to compute'
     """
+    if not found.changed_requests:
+        return f"{found.change}: no request of this log changes by it"
     before, after = (
         percent(found.cached_tokens, found.prompt_tokens),
         percent(found.cached_tokens_after, found.prompt_tokens_after),
@@ -169,3 +197,20 @@ def what_if_in_words(found: WhatIf) -> str:
     gained = found.gained_tokens
     change = f"{tokens(gained)} fewer to compute" if gained >= 0 else f"{tokens(-gained)} more to compute"
     return f"{found.change}: cached {before} -> {after} of prompt ({amounts}), {change}"
+
+
+def reset_in_words(reset: CacheReset) -> str:
+    """When a cache was emptied, how that is known, and what it cost.
+
+    >>> reset_in_words(CacheReset(0, "told", 3, 2, 96))
+    'The cache was emptied at 1970-01-01T00:00:00Z (as told): 2 requests lost 96 tokens by it.'
+    """
+    how = _RESET_KNOWN[reset.source].format(when=instant(reset.time_ns))
+    return f"{how}: {plural(reset.requests, 'request')} lost {plural(reset.lost_tokens, 'token')} by it."
+
+
+_RESET_KNOWN = {
+    "told": "The cache was emptied at {when} (as told)",
+    "events": "The cache was emptied at {when} (recorded KV events)",
+    "measured": "The cache was emptied before {when} (measured: nothing from before was found again from then on)",
+}

@@ -257,7 +257,7 @@ class AnalyzeReport:
     breaks: Any = None
     """A `results.breaks.BreaksReport`; None where breaks were not looked for."""
     worth: Any = None
-    """A `results.replay.Worth`: prefill seconds the expected reuse saves; None without a latency model."""
+    """A `results.worth.Worth`: prefill seconds the expected reuse saves; None without a latency model."""
 
     def __post_init__(self) -> None:
         if self.pools:

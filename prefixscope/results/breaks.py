@@ -15,6 +15,7 @@ from prefixscope.results import InputReport
 
 __all__ = [
     "BreaksReport",
+    "CacheReset",
     "Fault",
     "FaultExample",
     "Isolation",
@@ -63,7 +64,7 @@ class Fault:
 @dataclass(frozen=True, slots=True)
 class Isolation:
     """The price of keeping namespaces apart: prompt tokens computed again only because of it, of rows with one value
-    of `by` (adapter, namespace, tenant)."""
+    of `by` (adapter, salt, namespace, tenant)."""
 
     by: str
     name: str | None
@@ -92,6 +93,19 @@ class WhatIf:
 
 
 @dataclass(frozen=True, slots=True)
+class CacheReset:
+    """The cache was emptied before `first_row` came: `source` is `told`, `events` (recorded KV events) or `measured`
+    (proven by the cached tokens in the log; the time is then that of the first request since). `requests` lost
+    `lost_tokens` by it, of all rows that were read."""
+
+    time_ns: int
+    source: str
+    first_row: int
+    requests: int
+    lost_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class BreaksReport:
     """Why prefixes break. `causes` counts all requests by class or cause; `faults` are ranked by tokens lost."""
 
@@ -108,6 +122,9 @@ class BreaksReport:
     below_unit: int
     what_ifs: tuple[WhatIf, ...] = ()
     notes: tuple[str, ...] = ()
+    resets: tuple[CacheReset, ...] = ()
+    without_what_if: tuple[str, ...] = ()
+    """Causes found in this log that no rule removes from it."""
 
     def __post_init__(self) -> None:
         assert sum(self.causes.values()) == self.requests
@@ -115,10 +132,26 @@ class BreaksReport:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryBetween:
+    """What lay between a request and the last one that left its prefix: requests and tokens they stored in the same
+    pool, how much memory there is, how long entries live, and whether and when the cache was emptied. None: unknown or
+    without limit. `replica` and `parent_replica` as logged; `parent_finished_ns` is when that one ended."""
+
+    requests: int
+    stored_tokens: int
+    memory_tokens: int | None
+    lifetime_s: float | None
+    reset: CacheReset | None
+    replica: str | None
+    parent_replica: str | None
+    parent_finished_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class RequestStory:
     """One request: what it shared with whom, where it parted from what it was compared with, and what took the rest.
 
-    `facts` are those of its `--requests` row."""
+    `facts` are those of its `--requests` row; times are None where the log has none."""
 
     facts: Mapping[str, Any]
     parent: str | None
@@ -132,6 +165,9 @@ class RequestStory:
     shared_without_isolation: int | None
     namespace: str
     candidate_namespace: str | None
+    memory: MemoryBetween | None = None
+    taken_tokens: int = 0
+    """What a rung, a lifetime or a reset took, where that is the cause."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from prefixscope.results import rate
+from prefixscope.results.worth import Worth
 
 __all__ = [
     "SCHEMA",
@@ -24,7 +25,6 @@ __all__ = [
     "SampleReport",
     "Stratum",
     "Verdict",
-    "Worth",
 ]
 
 SCHEMA = "prefixscope.replay/1"
@@ -247,22 +247,6 @@ class OutputReport:
     tolerance: float
     first_row: int | None
     first_position: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Worth:
-    """Prefill seconds the predicted reuse saves by the fitted latency, with a 95 % range; or why there is no number.
-
-    `outside_range` requests lie outside the lengths that were measured; they count, but the fit is stretched there.
-    """
-
-    requests: int
-    cached_tokens: int
-    saved_s: float | None
-    low_s: float | None
-    high_s: float | None
-    outside_range: int
-    why: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,12 @@ def test_interrupted_runs_leave_nothing(tmp_path: Path, number: signal.Signals, 
     assert list(target.parent.iterdir()) == []
 
 
+@pytest.mark.parametrize("width", ["0", "-1", "wide", "99999999999"])
+def test_an_impossible_width_is_ignored(width: str) -> None:
+    done = subprocess.run([*PROGRAM, "--help"], env=environment(COLUMNS=width), capture_output=True, check=False)
+    assert b"how much of your llm prefill is repeated work" in done.stdout.lower()
+
+
 def in_a_terminal(arguments: list[str], **changes: str) -> str:
     """What the program shows on a terminal of its own (stdout and stderr together)."""
     shown = b""

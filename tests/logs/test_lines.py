@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prefixscope.errors import GateFailed
-from prefixscope.logs.lines import MAX_DEPTH, decode_line, line_batches
+from prefixscope.logs.lines import MAX_DEPTH, decode_line, line_batches, plain_object
 from tests.logs.reading_of import read_bytes, skips
 from tests.shared import SHARED, needs_shared
 
@@ -154,6 +154,17 @@ def test_repeated_keys_and_large_integers_never_slip_through() -> None:
         seen += bool(repeated)
         kept += not repeated
     assert seen > 1000 and kept > 1000
+
+
+def test_long_integers_that_fit_need_no_second_reader() -> None:
+    fitting, beyond = [2**64 - 1, 10**19, -(2**63)], [2**64, -(2**63) - 1, 10**25]
+    for separators in ((",", ":"), (", ", ": "), (" , ", " : ")):
+        line = json.dumps({"a b": "c, d: e", "ids": fitting}, separators=separators).encode()
+        assert plain_object(line) == json.loads(line)
+        for number in beyond:
+            assert plain_object(json.dumps({"ids": [*fitting, number]}, separators=separators).encode()) is None
+        twice = json.dumps({"x": 1, "ids": fitting}, separators=separators).encode().replace(b'"x"', b'"ids"')
+        assert plain_object(twice) is None
 
 
 def test_a_large_integer_is_found_wherever_it_stands() -> None:

@@ -45,6 +45,11 @@ def test_globs_are_sorted_and_hold_no_folders(folder: Path) -> None:
         expand(["*.nothing"], FORMATS)
 
 
+def test_an_impossible_name_is_a_sentence() -> None:
+    with pytest.raises(InputError, match="it holds a NUL character"):
+        expand(["a\0b"], FORMATS)
+
+
 def test_stdin_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="only once"):
         expand(["-", "native:-"], FORMATS)

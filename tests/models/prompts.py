@@ -13,6 +13,7 @@ import numpy as np
 
 from prefixscope.engines.wire import WIRES, Rendering
 from prefixscope.models.identity import IdentityRules
+from prefixscope.models.loaded_tokenizer import LoadedTokenizer, TokenizerFacts
 from prefixscope.models.prompt import Made, PromptMaker, PromptRules
 from prefixscope.models.table import ModelEntry, ModelTable
 from prefixscope.models.tokenizer import LoadedModel, load_model
@@ -36,6 +37,20 @@ def maker(*entries: ModelEntry, rendering: Rendering = "plain", **changes: Any) 
 def real_model(name: str) -> LoadedModel:
     """A real tokenizer, loaded once for all tests; a skip where the registry does not answer."""
     return load_model(ModelEntry("m", "m", str(or_skip(tokenizer_folder, name))))
+
+
+@cache
+def transformers_tokenizer(folder: str) -> Any:
+    """The tokenizer as transformers loads it, whatever this package keeps of it."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(folder)
+
+
+def as_loaded(backend: Any, serialised: str | None = None) -> LoadedTokenizer:
+    """A tokenizer made by hand, as if it had been loaded."""
+    facts = TokenizerFacts("Tokenizer", 0, {}, {}, None, None)
+    return LoadedTokenizer(facts, backend.to_str() if serialised is None else serialised, lambda: backend)
 
 
 def model_folder(base: Path, template: str | None, into: Path) -> Path:

@@ -14,6 +14,7 @@ from prefixscope.models.encode import (
     ids_to_bytes,
     without_surrogates,
 )
+from prefixscope.models.loaded_tokenizer import LoadedTokenizer, TokenizerFacts
 
 
 class Bytes:
@@ -90,6 +91,7 @@ def test_a_tokenizer_without_rust_backend_serves_itself() -> None:
         def encode(self, text: str, add_special_tokens: bool) -> list[int]:
             return [9] * add_special_tokens + [len(text)]
 
-    encoder = encoder_for(Slow())
+    facts = TokenizerFacts("Slow", 1, {}, {}, None, None)
+    encoder = encoder_for(LoadedTokenizer(facts, None, None, Slow()))
     assert encoder.name == "transformers Slow"
     assert encoder.encode("abc", True) == ids_to_bytes([9, 3])

@@ -41,7 +41,7 @@ def model(request: Any) -> LoadedModel:
 
 
 def plain(model: LoadedModel, prompt: str, special: bool = False) -> list[int]:
-    return list(model.tokenizer.backend_tokenizer.encode(prompt, add_special_tokens=special).ids)
+    return list(model.tokenizer.backend.encode(prompt, add_special_tokens=special).ids)
 
 
 def given(ids: bytes) -> list[int]:
@@ -83,7 +83,7 @@ def test_bare_texts_too(model: LoadedModel) -> None:
 
 def test_segments_are_exact_for_every_tokenizer(model: LoadedModel) -> None:
     """The memo of the slow library, in little room, so that entries come and go."""
-    backend = model.tokenizer.backend_tokenizer
+    backend = model.tokenizer.backend
     segments = SegmentEncoder(backend, backend.to_str(), memory=20_000)
     specials = list(segments._cuts)[:40]
     assert specials
@@ -99,7 +99,7 @@ def test_segments_are_exact_for_every_tokenizer(model: LoadedModel) -> None:
 
 
 def test_a_late_engine_gives_the_same_ids(model: LoadedModel) -> None:
-    late = encoder_for(model.tokenizer, late=True)
+    late = encoder_for(model.tokenizer, build="when_due")
     assert isinstance(late, LateEncoder) and late.name == "tokenizers"
     draw = random.Random(9)
     for _ in range(72):
@@ -111,14 +111,14 @@ def test_a_late_engine_gives_the_same_ids(model: LoadedModel) -> None:
 def test_dropping_the_left_context_would_be_wrong_for_metaspace() -> None:
     """Why a segment is encoded behind its special token."""
     loaded = load_model(ModelEntry("m", "m", str(or_skip(tokenizer_folder, "mistral_v3"))))
-    judge = TokenizersEncoder(loaded.tokenizer.backend_tokenizer)
+    judge = TokenizersEncoder(loaded.tokenizer)
     assert judge.encode("[INST]hi", False) != judge.encode("[INST]", False) + judge.encode("hi", False)
 
 
 def test_tokens_that_touch_others_are_no_cuts(model: LoadedModel) -> None:
     import json
 
-    serialised = json.loads(model.tokenizer.backend_tokenizer.to_str())
+    serialised = json.loads(model.tokenizer.backend.to_str())
     contents = [token["content"] for token in serialised["added_tokens"]]
     for cut in list(cut_tokens(serialised))[:60]:
         for other in contents:

@@ -27,6 +27,7 @@ from prefixscope.models.repeats import PromptText, Repeats, canonical
 from prefixscope.models.sandbox import remembering
 from prefixscope.models.segments import SegmentEncoder, cut_tokens
 from prefixscope.records import Conversation
+from tests.models.prompts import as_loaded
 
 # -- the sandbox ----------------------------------------------------------------------------------------------------
 
@@ -176,7 +177,7 @@ def small_tokenizer(**changes: Any) -> Tokenizer:
 
 def test_segments_equal_the_whole_and_are_encoded_once() -> None:
     backend = small_tokenizer()
-    segments, judge = SegmentEncoder(backend, backend.to_str()), TokenizersEncoder(backend)
+    segments, judge = SegmentEncoder(backend, backend.to_str()), TokenizersEncoder(as_loaded(backend))
     assert set(segments._cuts) == {"<s>", "<|end|>"}
     text = "<s>hello there<|end|> <s> hello there<|end|><s>hello there"
     assert segments.encode(text, False) == judge.encode(text, False)
@@ -189,7 +190,7 @@ def test_segments_equal_the_whole_and_are_encoded_once() -> None:
 
 def test_a_memo_without_room_still_answers() -> None:
     backend = small_tokenizer()
-    segments, judge = SegmentEncoder(backend, backend.to_str(), memory=30), TokenizersEncoder(backend)
+    segments, judge = SegmentEncoder(backend, backend.to_str(), memory=30), TokenizersEncoder(as_loaded(backend))
     draw = random.Random(3)
     for _ in range(50):
         text = "<s>".join("".join(draw.choices("abc ", k=20)) for _ in range(4))
@@ -224,7 +225,7 @@ def test_a_tokenizer_made_to_break_the_rule_is_caught_by_its_judge() -> None:
             return SimpleNamespace(ids=[*ids, len(text) % 7])
 
     lying = Lying()
-    judge = TokenizersEncoder(lying)
+    judge = TokenizersEncoder(as_loaded(lying, ""))
     checked = CheckedEncoder(SegmentEncoder(lying, backend.to_str()), judge)
     text = "<s>hello<|end|>there"
     assert checked.encode(text, False) == judge.encode(text, False)
@@ -297,9 +298,9 @@ def test_a_respelled_tokenizer_gives_the_same_ids(before: str) -> None:
     backend = Tokenizer(models.BPE(vocab=vocabulary, merges=merges, byte_fallback=True, fuse_unk=True))
     backend.add_special_tokens([AddedToken("<s>", special=True), AddedToken("<|end|>", special=True)])
     backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
-    fast = encode._fast_engine(backend)
+    fast = encode._fast_engine(as_loaded(backend))
     assert fast.name == "fastokens (blanks spelled out)"
-    judge = TokenizersEncoder(backend)
+    judge = TokenizersEncoder(as_loaded(backend))
     draw = random.Random(4)
     for _ in range(200):
         text = before + "".join(draw.choices(("<s>", "<|end|>", " ", "abc", "hello", "\n", "▁"), k=12))
@@ -311,7 +312,7 @@ def test_a_respelled_tokenizer_gives_the_same_ids(before: str) -> None:
 def test_what_can_not_be_respelled_has_a_memory(scheme: str, split: bool) -> None:
     backend = small_tokenizer()
     backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme, split=split)
-    fast, judge = encode._fast_engine(backend), TokenizersEncoder(backend)
+    fast, judge = encode._fast_engine(as_loaded(backend)), TokenizersEncoder(as_loaded(backend))
     assert fast.name == "tokenizers with a segment memo"
     text = "<s>hello there<|end|> <s> hello there"
     assert fast.encode(text, False) == judge.encode(text, False)

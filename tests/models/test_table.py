@@ -72,6 +72,11 @@ def test_a_wrong_file_names_the_line(tmp_path: Path, text: str, line: int, compl
     assert str(caught.value).startswith(f"{tmp_path / 'models.toml'}:{line}: ")
 
 
+def test_a_mark_in_front_is_no_fault(tmp_path: Path) -> None:
+    (tmp_path / "models.toml").write_bytes(b'\xef\xbb\xbf[models."a"]\nbase = "x"\n')
+    assert [entry.name for entry in read_models_file(tmp_path / "models.toml")] == ["a"]
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
         read_models_file(tmp_path / "none.toml")

@@ -110,4 +110,4 @@ def generation_prefix(comparison: Comparison) -> Found | None:
     ends = comparison.decode(comparison.old, comparison.first, comparison.old.prompt_tokens)
     if ends is None or len(ends) > part.end_char - part.start_char + 1 or not text.endswith(ends):
         return None
-    return Found("template_generation_prefix", Place("generation"), key=ends.strip()[:40])
+    return Found("template_generation_prefix", Place("generation"), key=ends.strip()[:40], context=ends)

@@ -44,9 +44,12 @@ def history_truncated(comparison: Comparison) -> Found | None:
     ours, theirs = new.messages[at:], old.messages[at:]
     if not theirs:
         return None
+    if _summed_up_in_system(comparison) is False:
+        return None  # a changed system prompt is no summary: what differs in it comes first
     for inserted in range(min(len(ours), 3)):
         for dropped in range(inserted + 1, len(theirs)):
-            if ours[inserted] == theirs[dropped] and _follows(ours[inserted:], theirs[dropped:]):
+            gone = not set(theirs[:dropped]) & set(ours)
+            if gone and ours[inserted] == theirs[dropped] and _follows(ours[inserted:], theirs[dropped:]):
                 detail = "summarised" if inserted else "dropped"
                 return Found("history_truncated", comparison.place, key=detail, detail=detail)
     if ours and len(new.messages) < len(old.messages) + 1 and len(theirs) > 2:
@@ -55,6 +58,16 @@ def history_truncated(comparison: Comparison) -> Found | None:
         if _SUMMARY.search(text) and not _SUMMARY.search(earlier):
             return Found("history_truncated", comparison.place, key="summarised", detail="summarised")
     return None
+
+
+def _summed_up_in_system(comparison: Comparison) -> bool | None:
+    """Whether a summary came into the system prompt, where that is what differs first; None where it is not."""
+    if comparison.changed is None or comparison.place.kind != "system":
+        return None
+    new, old = comparison.changed
+    if not all(message.get("role") in ("system", "developer") for message in (new, old)):
+        return None
+    return bool(_SUMMARY.search(content_text(new))) and not _SUMMARY.search(content_text(old))
 
 
 def _follows(ours: tuple[int, ...], theirs: tuple[int, ...]) -> bool:
@@ -145,7 +158,7 @@ def content_format(comparison: Comparison) -> Found | None:
     changed = comparison.changed
     if changed is None or not any(isinstance(message.get("content"), list) for message in changed):
         return None
-    if media_of(changed[0]) != media_of(changed[1]):
+    if media_of(changed[0]) != media_of(changed[1]) or thoughts_of(changed[0]) != thoughts_of(changed[1]):
         return None
 
     def form(message: Mapping[str, Json]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prefixscope.breaks.comparison import Comparison
 from prefixscope.breaks.forms import canonical, content_text, strings_of
 from prefixscope.breaks.found import Found
-from prefixscope.breaks.header import context_of
+from prefixscope.breaks.header import context_of, further_of
 from prefixscope.breaks.kept import may_be_moved, reordered_text
 from prefixscope.breaks.sides import Place
 from prefixscope.breaks.spaces import space_only
@@ -26,7 +26,12 @@ def volatile_in_text(comparison: Comparison) -> Found | None:
     first = walked.stretches[0]
     context = context_of(text, first.new_start)
     return Found(
-        first.kind, comparison.place, key=context, context=context, explains=lambda a, b: volatile_walk(a, b).proven
+        first.kind,
+        comparison.place,
+        key=context,
+        context=context,
+        also=further_of(text, walked.stretches),
+        explains=lambda a, b: volatile_walk(a, b).proven,
     )
 
 

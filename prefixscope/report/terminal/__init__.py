@@ -21,7 +21,7 @@ from prefixscope.report.terminal.ladder import ladder, pools_table
 from prefixscope.report.terminal.layout import Look, bullets, section
 from prefixscope.report.terminal.measured import measured_part
 from prefixscope.report.terminal.prefixes import top_prefixes
-from prefixscope.report.terminal.replay import saved_seconds
+from prefixscope.report.terminal.worth import saved_seconds
 from prefixscope.report.text import visible
 from prefixscope.report.warnings import warnings_in_words
 from prefixscope.results import AnalyzeReport, BlocksReport, CapacityReport, Warned

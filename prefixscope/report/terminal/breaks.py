@@ -15,10 +15,12 @@ from prefixscope.report.terminal.layout import Look, bullets, plain_table, secti
 from prefixscope.report.text import shortened, visible
 from prefixscope.report.words_breaks import (
     CLASS_WORDS,
+    NO_WHAT_IF,
     NOTES,
     REMEDIES,
     fault_name,
     part_in_words,
+    reset_in_words,
     what_if_in_words,
 )
 from prefixscope.results.breaks import BreaksReport, Fault, FaultExample, Isolation, WhatIf
@@ -76,7 +78,10 @@ def fault_lines(
     faults: Sequence[Fault], look: Look, what_ifs: Sequence[WhatIf] = (), start: int = 1
 ) -> list[RenderableType]:
     """Numbered faults: name and cost, then place, both sides and who is affected, then what helps."""
-    single = {found.causes[0]: found for found in what_ifs if len(found.causes) == 1}
+    single: dict[str, WhatIf] = {}
+    for found in what_ifs:
+        if len(found.causes) == 1:
+            single.setdefault(found.causes[0], found)
     lines: list[RenderableType] = []
     for number, fault in enumerate(faults, start):
         grid = Table.grid(padding=(0, 1), pad_edge=False, expand=False)
@@ -151,6 +156,7 @@ def _totals(report: BreaksReport) -> Iterator[RenderableType]:
         )
     if report.below_unit:
         sentences.append(f"{plural(report.below_unit, 'request')} share less than one unit of a match.")
+    sentences += map(reset_in_words, report.resets)
     sentences += [NOTES[note] for note in report.notes]
     if sentences:
         yield section("to keep in mind", bullets(sentences))
@@ -160,12 +166,15 @@ def _what_ifs(report: BreaksReport) -> Iterator[RenderableType]:
     if report.what_ifs:
         sentences = [what_if_in_words(found) for found in report.what_ifs]
         yield section("what if (the log computed again; infinite cache, the engine's rule)", bullets(sentences))
+    if report.without_what_if:
+        sentences = [f"{cause}: {NO_WHAT_IF[cause]}" for cause in report.without_what_if]
+        yield section("why there is no what-if", bullets(sentences))
 
 
 def _isolation(report: BreaksReport) -> Iterator[RenderableType]:
     if not report.isolation:
         return
-    table = plain_table(("", "left"), ("requests", "right"), ("computed again", "right"), ("of their prompt", "right"))
+    table = plain_table(("", "left"), ("requests", "right"), ("again", "right"), ("of their prompt", "right"))
     for by in dict.fromkeys(one.by for one in report.isolation):
         for one in [one for one in report.isolation if one.by == by][:6]:
             table.add_row(*_isolation_row(one))
@@ -174,8 +183,9 @@ def _isolation(report: BreaksReport) -> Iterator[RenderableType]:
 
 def _isolation_row(one: Isolation) -> tuple[str, str, str, str]:
     name = "(none)" if one.name is None else visible(one.name)
+    label = name if name.startswith(one.by) else f"{one.by} {name}"
     return (
-        f"{one.by} {shortened(name, 40)}", count(one.requests), tokens(one.recomputed_tokens),
+        shortened(label, 44), count(one.requests), tokens(one.recomputed_tokens),
         percent(one.recomputed_tokens, one.prompt_tokens),
     )  # fmt: skip
 

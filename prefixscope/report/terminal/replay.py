@@ -9,6 +9,7 @@ from rich.text import Text
 
 from prefixscope.report.numbers import count, duration, of, percent, plural, tokens
 from prefixscope.report.terminal.layout import Look, bullets, labelled, plain_table, section
+from prefixscope.report.terminal.worth import saved_seconds
 from prefixscope.report.text import visible
 from prefixscope.results.replay import (
     Comparison,
@@ -19,10 +20,9 @@ from prefixscope.results.replay import (
     PromptReport,
     ReplayReport,
     SampleReport,
-    Worth,
 )
 
-__all__ = ["dry_run_report", "replay_report", "saved_seconds"]
+__all__ = ["dry_run_report", "replay_report"]
 
 _ISOLATION = {
     "reset": "by resetting the engine's prefix cache",
@@ -207,15 +207,3 @@ def _worth(report: ReplayReport) -> list[str]:
         )
     lines.append(saved_seconds(report.worth))
     return [visible(line) for line in lines]
-
-
-def saved_seconds(worth: Worth) -> str:
-    """What reuse is worth in prefill seconds, with its range, or why there is no number."""
-    if worth.saved_s is None or worth.low_s is None or worth.high_s is None:
-        return f"seconds saved: no number: {worth.why}"
-    outside = f"; {count(worth.outside_range)} requests lie outside the measured lengths" if worth.outside_range else ""
-    return (
-        f"the predicted reuse of {count(worth.requests)} requests ({tokens(worth.cached_tokens)}) saves "
-        f"{duration(worth.saved_s)} of prefill when served one after another ({duration(worth.low_s)} to "
-        f"{duration(worth.high_s)}){outside}; this is no throughput"
-    )

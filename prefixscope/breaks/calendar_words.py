@@ -1,0 +1,34 @@
+"""Names of months and days as prompts print them: English as written, and six other languages in any case."""
+
+from __future__ import annotations
+
+__all__ = ["DAY", "MONTH"]
+
+_ENGLISH_MONTH = (
+    r"Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:t(?:ember)?)?|Oct(?:ober)?"
+    r"|Nov(?:ember)?|Dec(?:ember)?"
+)
+_OTHER_MONTHS = "|".join((
+    "januar|jänner|februar|märz|mrz|mär|mai|juni|juli|oktober|okt|dezember|dez",
+    "janvier|f[ée]vrier|mars|avril|juin|juillet|ao[ûu]t|septembre|octobre|novembre|d[ée]cembre",
+    "enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|setiembre|octubre|noviembre|diciembre",
+    "janeiro|fevereiro|março|maio|junho|julho|setembro|outubro|novembro|dezembro",
+    "gennaio|febbraio|aprile|maggio|giugno|luglio|settembre|ottobre|dicembre",
+    "januari|februari|maart|april|mei|augustus|september|november|december",
+))  # fmt: skip
+_ENGLISH_DAY = (
+    r"Mon(?:day)?|Tue(?:s(?:day)?)?|Wed(?:nesday)?|Thu(?:r(?:s(?:day)?)?)?|Fri(?:day)?|Sat(?:urday)?|Sun(?:day)?"
+)
+_OTHER_DAYS = "|".join((
+    "montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonnabend|sonntag",
+    "lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche",
+    "lunes|martes|mi[ée]rcoles|jueves|viernes|s[áa]bado|domingo",
+    "(?:segunda|ter[çc]a|quarta|quinta|sexta)-feira",
+    "luned[ìi]|marted[ìi]|mercoled[ìi]|gioved[ìi]|venerd[ìi]|sabato|domenica",
+    "maandag|dinsdag|woensdag|donderdag|vrijdag|zaterdag|zondag",
+))  # fmt: skip
+
+MONTH = rf"(?:{_ENGLISH_MONTH}|(?i:{_OTHER_MONTHS}))"
+"""A month's name, as a pattern."""
+DAY = rf"(?:{_ENGLISH_DAY}|(?i:{_OTHER_DAYS}))"
+"""A day's name, as a pattern."""
