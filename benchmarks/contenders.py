@@ -59,10 +59,12 @@ class StartUp:
     def __init__(self) -> None:
         import prefixscope.models.encode as encode
         import prefixscope.models.prompt as prompt
+        import prefixscope.models.tokenizer_cache as tokenizer_cache
 
         self.cpu_s = 0.0
         prompt.load_model = self._timed(prompt.load_model)
         encode._fast_engine = self._timed(encode._fast_engine)
+        tokenizer_cache._backend = self._timed(tokenizer_cache._backend)
 
     def _timed(self, function: Any) -> Any:
         def timed(*arguments: Any, **named: Any) -> Any:

@@ -14,11 +14,9 @@ import numpy as np
 
 from prefixscope.breaks.resets import MeasuredMemory, emptied_at
 from prefixscope.capacity.distances import memory_groups, reuse_distances
-from prefixscope.engines.events import AllBlocksCleared
 from prefixscope.engines.profile import EngineProfile
 from prefixscope.errors import InputError, OptionError
 from prefixscope.index.lineage import NO_TIME, UNKNOWN, Int64, Lineage
-from prefixscope.ingest.event_source import EventsOptions, EventSource
 from prefixscope.results.breaks import CacheReset
 from prefixscope.reuse.accounting import SIMULATED, account
 from prefixscope.reuse.pools import Applied
@@ -63,6 +61,9 @@ def memory_told(lineage: Lineage, ttl: str | None, reset_at: tuple[str, ...], kv
 
 def _cleared(path: str) -> Iterator[int]:
     """When recorded events say that all blocks were cleared."""
+    from prefixscope.engines.events import AllBlocksCleared  # events are read by few runs
+    from prefixscope.ingest.event_source import EventsOptions, EventSource
+
     options = EventsOptions(path)
     if options.is_live:
         raise OptionError(f"--kv-events {path}: name a recording; `prefixscope events {path} --record FILE` makes one")

@@ -1,17 +1,17 @@
 """How much comparing a log is worth: what looking for breaks may cost beside reading the log, counted in steps.
 
 Reading both sides of a difference takes longer than reading a short request. So that looking for breaks takes no more
-than half of what reading takes, and a second that every log may use, a row brings some steps, a comparison costs some,
-and a request that comes when there are none left is counted as not compared. Steps are counted, not timed: the same log
-always gives the same result. One step is about a microsecond.
+than half of what reading takes, and ten seconds that every log may use, a row brings some steps, a comparison costs
+some, and a request that comes when there are none left is counted as not compared. Steps are counted, not timed: the
+same log always gives the same result. One step is about a microsecond.
 """
 
 from __future__ import annotations
 
 __all__ = ["Effort"]
 
-_FREE = 1_000_000
-"""Steps at the beginning, about a second: small logs are compared whole, whatever is in them."""
+_FREE = 10_000_000
+"""Steps at the beginning, about ten seconds: logs of some thousand requests are compared whole, whatever is in them."""
 _PER_ROW, _PER_TOKEN = 4.0, 0.008
 _MOST_SAVED = 20_000_000
 _COMPARISON, _COMPARED_TOKEN, _GAP = 100.0, 0.03, 75.0

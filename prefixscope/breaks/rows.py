@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from prefixscope.breaks.agreement import first_difference
 from prefixscope.breaks.bodies import BodyStore
@@ -16,7 +21,7 @@ __all__ = ["Rows"]
 
 
 class Rows:
-    """Columns as lists, for they are read one by one.
+    """Columns as arrays of machine integers: read one by one, a numpy array is slow and a list of a million is large.
 
     `shared` and `parents` are as if media separated nothing; `reused` is what the engine sees. `scopes` number the
     namespaces without their media.
@@ -27,22 +32,29 @@ class Rows:
         self.store = store
         self.texts = texts
         self._kind = kind
-        self.order = built.order.tolist()
+        self.order = _column(built.order)
         self.separation: Separation | None = separation_of(built, built.identities)
         lineage = built.lineage
-        self.prompt = lineage.prompt_tokens.tolist()
-        self.reused = lineage.shared_tokens.tolist()
+        self.prompt = _column(lineage.prompt_tokens)
+        self.reused = _column(lineage.shared_tokens)
         shared, parents = lineage.shared_tokens, lineage.parent_row
         if self.separation is not None:
             shared, parents = self.separation.besides_media, self.separation.media_parent
-        self.shared = shared.tolist()
-        self.parents = parents.tolist()
-        self.unit = lineage.unit.tolist()
-        self.namespaces = lineage.namespace.tolist()
-        scopes: dict[tuple[str, ...], int] = {}
-        self.scopes = [scopes.setdefault(scope_of(one), len(scopes)) for one in built.identities]
-        self.with_media = [any(extra.startswith("media=") for extra in one.extra) for one in built.identities]
-        self.sessions = lineage.session.codes.tolist()
+        self.shared = _column(shared)
+        self.parents = _column(parents)
+        self.unit = _column(lineage.unit)
+        self.namespaces = _column(lineage.namespace)
+        self.sessions = _column(lineage.session.codes)
+        numbers: dict[tuple[str, ...], int] = {}
+        known: dict[int, tuple[int, bool]] = {}  # by object: most rows share one, and hashing it takes longer
+        self.scopes, self.with_media = array("q"), array("b")
+        for one in built.identities:
+            if id(one) not in known:
+                scope = numbers.setdefault(scope_of(one), len(numbers))
+                known[id(one)] = scope, any(extra.startswith("media=") for extra in one.extra)
+            scope, has_media = known[id(one)]
+            self.scopes.append(scope)
+            self.with_media.append(has_media)
 
     def kind(self, row: int) -> str:
         """What the row's prompt was made of: chat, text, tokens or hashes."""
@@ -82,3 +94,9 @@ class Rows:
                     return None
         first = min(first_difference(new.prompt, old.tokens), new.prompt_tokens)
         return Comparison(new, old, first, self.store, self.texts)
+
+
+def _column(values: npt.NDArray[Any]) -> array[int]:
+    column = array("q")
+    column.frombytes(np.ascontiguousarray(values, np.int64).tobytes())
+    return column

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from prefixscope.breaks.calendar_words import DAY, MONTH
@@ -56,9 +57,18 @@ def _forms(date: str, names: str) -> str:
     )
 
 
-_WHOLE = re.compile(_forms(_DATE, rf"|\b{DAY}\b|\b{MONTH}\b"))
-_FROM_DIGIT = re.compile(_forms(rf"(?:{_DIGIT_DATES})", ""))
-"""The same for those that begin with a digit, without trying every name first."""
+@cache
+def _whole() -> re.Pattern[str]:
+    """Compiled when first needed: that takes longer than many a short log."""
+    return re.compile(_forms(_DATE, rf"|\b{DAY}\b|\b{MONTH}\b"))
+
+
+@cache
+def _from_digit() -> re.Pattern[str]:
+    """The same for those that begin with a digit, without trying every name first."""
+    return re.compile(_forms(rf"(?:{_DIGIT_DATES})", ""))
+
+
 _WORD = re.compile(r"[A-Za-z0-9_+/=\-]")
 _LAST_WORD = re.compile(r"[A-Za-z]+$")
 _BEFORE, _AFTER = 48, 96
@@ -171,10 +181,10 @@ def _match(text: str, at: int, floor: int) -> re.Match[str] | None:
 
 
 def _matches(text: str, start: int, last: int, end: int) -> Iterator[re.Match[str]]:
-    """What `_WHOLE.finditer(text, start, end)` gives, up to those that begin at `last`."""
+    """What `_whole().finditer(text, start, end)` gives, up to those that begin at `last`."""
     for place in beginnings(text, start, last):
         if place >= start:
-            match = (_FROM_DIGIT if text[place].isdigit() else _WHOLE).match(text, place, end)
+            match = (_from_digit() if text[place].isdigit() else _whole()).match(text, place, end)
             if match is not None:
                 yield match
                 start = match.end()  # matches do not overlap
@@ -249,7 +259,7 @@ def stretch_at(text: str, start: int) -> int | None:
     >>> stretch_at("now 20:37:19.", 4), stretch_at("now 5a287ca530a2 ok", 4), stretch_at("now then", 4)
     (12, 16, None)
     """
-    match = _WHOLE.match(text, start)
+    match = _whole().match(text, start)
     if match is not None and not _is_id_run(text, match):
         return match.end()
     end = _word_end(text, start)

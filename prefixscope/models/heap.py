@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import sys
 
 __all__ = ["give_back_freed_memory"]
@@ -12,5 +11,7 @@ __all__ = ["give_back_freed_memory"]
 def give_back_freed_memory() -> None:
     """Returns freed memory to the system where the C library can (glibc); building a fast tokenizer frees 100 MB."""
     if sys.platform.startswith("linux"):
+        import ctypes
+
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).malloc_trim(0)

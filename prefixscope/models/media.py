@@ -67,10 +67,13 @@ def media_items(body: Mapping[str, Json], source: Source, *, by_uuid: bool) -> t
     >>> [item.known_by for item in media_items({"messages": [{"content": [part]}]}, Source("log", 1), by_uuid=True)]
     ['url']
     """
+    parts = list(media_parts(body.get("messages")))
+    if not parts:
+        return ()
     settings = json.dumps(body.get("mm_processor_kwargs"), sort_keys=True, default=str)
     return tuple(
         _item(part, f"{source.file}\n{source.line}\n{number}", settings, by_uuid=by_uuid)
-        for number, part in enumerate(media_parts(body.get("messages")))
+        for number, part in enumerate(parts)
     )
 
 

@@ -54,6 +54,8 @@ class ModelTable:
     """All entries by logged name, `base` references followed: an adapter without a path uses its base's tokenizer."""
 
     entries: Mapping[str, ModelEntry] = field(default_factory=dict)
+    _others: dict[str, ModelEntry] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Names that stand behind `*`, as they come."""
 
     @classmethod
     def of(cls, entries: Sequence[ModelEntry]) -> ModelTable:
@@ -82,8 +84,10 @@ class ModelTable:
         fallback = self.entries.get(ANY_NAME)
         if fallback is None or name is None:
             return fallback
-        base = name if fallback.base == ANY_NAME else fallback.base
-        return replace(fallback, name=name, base=base)
+        if name not in self._others:
+            base = name if fallback.base == ANY_NAME else fallback.base
+            self._others[name] = replace(fallback, name=name, base=base)
+        return self._others[name]
 
 
 def _with_base(entry: ModelEntry, by_name: Mapping[str, ModelEntry]) -> ModelEntry:

@@ -55,7 +55,7 @@ CAUSE_WORDS: Mapping[str, str] = {
     "in_flight": "the prefix was still being computed",
     "routed_elsewhere": "the prefix lay on another replica",
     "evicted": "the prefix had been evicted",
-    "not_compared": "the request to compare with was no longer held",
+    "not_compared": "the request to compare with was no longer held, or time for comparing was used up",
 }
 """What a cause is called."""
 

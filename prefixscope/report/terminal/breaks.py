@@ -60,7 +60,7 @@ def lint_report(report: BreaksReport, failing: Sequence[Fault], look: Look) -> R
     said = "no fault that fails" if not failing else plural(len(failing), "fault that fails", "faults that fail")
     parts.append(Text(f"{checked}: {said}" + (f"; {plural(len(others), 'other fault')}" if others else "") + "."))
     if report.not_compared:
-        parts.append(Text(f"{plural(report.not_compared, 'request')} could not be compared (memory)."))
+        parts.append(Text(f"{plural(report.not_compared, 'request')} could not be compared (memory or time)."))
     return Group(*parts)
 
 
@@ -152,7 +152,7 @@ def _totals(report: BreaksReport) -> Iterator[RenderableType]:
     if report.not_compared:
         sentences.append(
             f"{plural(report.not_compared, 'request')} could not be compared: what they had to be compared with was no "
-            "longer held in memory."
+            "longer held in memory, or comparing had taken its share of the time."
         )
     if report.below_unit:
         sentences.append(f"{plural(report.below_unit, 'request')} share less than one unit of a match.")
