@@ -53,10 +53,18 @@ class PoolRun:
 
 
 def simulate_pool(
-    lineage: Lineage, profile: EngineProfile, blocks: int, *, overlap: bool = False, per_replica: bool = True
+    lineage: Lineage,
+    profile: EngineProfile,
+    blocks: int,
+    *,
+    overlap: bool = False,
+    ends_as_logged: bool = False,
+    per_replica: bool = True,
 ) -> PoolRun:
     """Runs every pool (each replica of it) with its own memory of `blocks` usable blocks.
 
+    With `overlap`, a request that finds no room at its logged start ends later by as long as it waited; unless
+    `ends_as_logged`, for times that were measured on this very memory and hold the waiting already.
     A request takes all its blocks, those of its answer too, when it starts, so nothing is preempted. Models with
     several KV groups are run as one group whose hits the rule bounds: an upper bound. OptionError where the profile's
     eviction has no simulation.
@@ -67,7 +75,7 @@ def simulate_pool(
     refused = evicted = waited = without_end = peak = 0
     for rows, members in memory_groups(lineage, per_replica):
         memory = EVICTIONS[profile.eviction](blocks, profile)
-        run = _Clocked(memory, blocks, members, profile.visible) if overlap else _Serial(memory, blocks)
+        run = _Clocked(memory, blocks, members, profile.visible, ends_as_logged) if overlap else _Serial(memory, blocks)
         for job in jobs_of(members, profile):
             run.arrive(job)
         run.close()
@@ -138,8 +146,10 @@ class _Serial:
 class _Clocked:
     """Requests start, show their blocks and end at logged times; first come, first served where there is no room."""
 
-    def __init__(self, memory: Memory, blocks: int, lineage: Lineage, visible: Visibility) -> None:
-        self.memory, self.blocks, self.visible = memory, blocks, visible
+    def __init__(
+        self, memory: Memory, blocks: int, lineage: Lineage, visible: Visibility, ends_as_logged: bool
+    ) -> None:
+        self.memory, self.blocks, self.visible, self.ends_as_logged = memory, blocks, visible, ends_as_logged
         self.time = lineage.time_ns.tolist()
         self.first_token = lineage.first_token_ns.tolist()
         self.finished = lineage.finished_ns.tolist()
@@ -185,11 +195,15 @@ class _Clocked:
             self.without_end += 1
             self._end(job)
             return
-        end = self.now + max(self.finished[row] - self.time[row], 0)
+        end = self._later(row, self.finished[row])
         heapq.heappush(self.events, (end, 0, row, job))
         if self.visible == "prefill_end" and self.first_token[row] != NO_TIME:
-            shown = min(self.now + max(self.first_token[row] - self.time[row], 0), end)
+            shown = min(self._later(row, self.first_token[row]), end)
             heapq.heappush(self.events, (shown, -1, row, job))
+
+    def _later(self, row: int, logged: int) -> int:
+        """When something logged of a request that starts now happens here."""
+        return max(logged, self.now) if self.ends_as_logged else self.now + max(logged - self.time[row], 0)
 
     def _run_until(self, time: int) -> None:
         while self.events and self.events[0][0] <= time:

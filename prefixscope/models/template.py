@@ -63,7 +63,10 @@ def _sandbox() -> RememberingSandbox:
 def _compiled(source: str) -> Any:
     sandbox = _sandbox()
     try:
-        return sandbox.from_string(source)
+        template = sandbox.from_string(source)
+        # jinja2 copies these for every rendering, and goes through its own chain of dicts name by name
+        template.globals = dict(template.globals)
+        return template
     except Exception as error:  # a template that does not even compile serves no request
         raise Unrenderable("refused", f"the chat template does not compile: {error}") from None
 

@@ -125,7 +125,8 @@ def _one_world(
 
 def _cached(lineage: Lineage, profile: EngineProfile, blocks: int | None, order: Order) -> Int64:
     if blocks is not None:
-        return simulate_pool(lineage, profile, blocks, overlap=order != "serial").cached_tokens
+        together = order != "serial"
+        return simulate_pool(lineage, profile, blocks, overlap=together, ends_as_logged=together).cached_tokens
     if order == "serial":
         return profile.rule(lineage, profile)
     found = in_flight(lineage, profile)

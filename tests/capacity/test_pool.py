@@ -244,6 +244,15 @@ def test_without_overlap_the_clock_changes_nothing(name: str, visible: str) -> N
     assert clocked.waited == clocked.without_end == 0
 
 
+def test_ends_measured_on_this_memory_hold_the_waiting_already() -> None:
+    """The second waits for the first until 10 and ends at 20 as measured, not at 29: the third finds room at 21."""
+    a, b, c = (Request(tuple(range(start, start + 40))) for start in (0, 100, 200))
+    lineage = timed([a, b, c], [0, 1, 21], [1, 11, 22], [10, 20, 30])
+    for ends_as_logged, waited in ((False, 2), (True, 1)):
+        run = simulate_pool(lineage, profile(4), 12, overlap=True, ends_as_logged=ends_as_logged)
+        assert run.waited == waited and run.cached_tokens.tolist() == [0, 0, 0]
+
+
 def test_rows_without_an_end_are_instantaneous_and_counted() -> None:
     log = chat_log(random.Random(4), 30)
     lineage = lineage_of(log, finished_ns=np.full(30, NO_TIME))
