@@ -26,8 +26,9 @@ __all__ = ["keep_tokenizer", "kept_tokenizer", "tokenizer_key"]
 _FORMAT = 1
 _ROOM = "tokenizers"
 _MOST_BYTES = 256 << 20
-_READ = (".json", ".model", ".jinja", ".txt", ".tiktoken", ".py", ".spm", ".vocab")
-"""Files that a tokenizer may be made of. Weights are not among them."""
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx", ".npz", ".ckpt")
+"""Files that no tokenizer is made of; all others may be what one is made of, whatever they are called."""
+_MOST_READ_BYTES = 512 << 20
 _PROBE = (
     "The quick brown fox, 12 345.678 times; don't  stop\n\n\tdef f(x):\r\n    return {'a': [x**2]}  # caf\u00e9 "
     "\u65e5\u672c\u8a9e\u306e\u6587\u7ae0 \u4f60\u597d\uff01 \U0001f468\u200d\U0001f469\u200d\U0001f467 "
@@ -35,12 +36,17 @@ _PROBE = (
 )
 
 
-def tokenizer_key(folder: Path) -> str:
-    """One name for the files in a tokenizer's folder and for the libraries that load them."""
+def tokenizer_key(folder: Path) -> str | None:
+    """One name for the files in a tokenizer's folder and for the libraries that load them; None for a folder that holds
+    more than can be read in passing.
+    """
+    files = list(_files(folder))
+    if sum(path.stat().st_size for path in files) > _MOST_READ_BYTES:
+        return None
     digest = xxhash.xxh3_128()
     for part in (str(_FORMAT), version("transformers"), version("tokenizers")):
         digest.update(part.encode() + b"\0")
-    for path in _files(folder):
+    for path in files:
         content = path.read_bytes()
         digest.update(f"{path.relative_to(folder)}\0{len(content)}\0".encode("utf-8", "surrogateescape"))
         digest.update(content)
@@ -49,7 +55,7 @@ def tokenizer_key(folder: Path) -> str:
 
 def _files(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.iterdir()):
-        if path.suffix in _READ and path.is_file():
+        if path.suffix.lower() not in _WEIGHTS and path.is_file():
             yield path
     more = folder / "additional_chat_templates"
     if more.is_dir():

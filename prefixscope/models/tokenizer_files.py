@@ -33,6 +33,8 @@ def load_tokenizer(name: str, location: str, revision: str | None) -> LoadedToke
         key = tokenizer_key(folder)
     except OSError:  # a file that can't be read: transformers knows whether it matters
         return original()
+    if key is None:
+        return original()
     known = kept_tokenizer(key, original)
     if known is None:
         known = original()

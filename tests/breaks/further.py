@@ -98,7 +98,7 @@ def ids() -> Iterator[Further]:
             "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\n",
             "traceparent: 00-a1b2c3d4e5f60718293a4b5c6d7e8f90-b7ad6b7169203331-01\n",
         ),
-        ("tmpdir /tmp/run-k3x9q2/ ", "tmpdir /tmp/run-7pz4wd/ "),
+        ("tmpdir scratch/run-k3x9q2/ ", "tmpdir scratch/run-7pz4wd/ "),
         ("pid 48211 ", "pid 51377 "),
     ):
         yield f"id {one}", "volatile_id", 0, CHATML, in_head(one, two)

@@ -16,6 +16,7 @@ from prefixscope.models import tokenizer_files
 from prefixscope.models.encode import Build, encoder_for
 from prefixscope.models.table import ModelEntry
 from prefixscope.models.tokenizer import load_model
+from prefixscope.models.tokenizer_cache import tokenizer_key
 from prefixscope.models.tokenizer_files import load_tokenizer
 from tests.models.fuzz import text
 from tests.models.prompts import model_folder, transformers_tokenizer
@@ -86,6 +87,26 @@ def test_a_changed_file_is_another_tokenizer(tmp_path: Path) -> None:
     settings = orjson.loads((folder / "tokenizer_config.json").read_bytes())
     (folder / "tokenizer_config.json").write_bytes(orjson.dumps({**settings, "bos_token": "<another>"}))
     assert load_tokenizer("m", str(folder), None).facts.special_tokens["bos_token"] == "<another>"
+
+
+def test_a_file_of_any_name_may_be_part_of_it_but_weights(tmp_path: Path) -> None:
+    folder = model_folder(SAMPLE, "one", tmp_path / "model")
+    first = tokenizer_key(folder)
+    (folder / "model-00001.safetensors").write_bytes(b"weights")
+    assert tokenizer_key(folder) == first
+    (folder / "vocab.bpe").write_bytes(b"a b")
+    second = tokenizer_key(folder)
+    (folder / "vocab.bpe").write_bytes(b"a c")
+    assert len({first, second, tokenizer_key(folder)}) == 3
+
+
+def test_a_folder_of_large_files_is_loaded_every_time(tmp_path: Path, cache: Path) -> None:
+    folder = model_folder(SAMPLE, "one", tmp_path / "model")
+    with open(folder / "dataset.json", "wb") as sparse:
+        sparse.truncate(1 << 30)
+    assert tokenizer_key(folder) is None
+    assert load_tokenizer("m", str(folder), None).facts.templates == {"default": "one"}
+    assert not cache.exists()
 
 
 def damaged_head(content: bytes, **changes: Any) -> bytes:
