@@ -61,6 +61,8 @@ class Explanation:
 def explain(options: ExplainOptions, progress: Progress) -> Explanation:
     """Why prefixes break. From an index: causes, parts and counts, no text and no what-if."""
     _refuse_unknown(options.what_if)
+    if options.kv_events == "-" and any(log == "-" or log.endswith(":-") for log in options.log.logs):
+        raise OptionError("--kv-events -: the log is read from standard input already; write one of them to a file")
     ingested = lineage_of(options.log, options.engine, progress, breaks=True)
     selection = selected(ingested.lineage, options.log)
     memory = memory_of(options.memory, options.engine)

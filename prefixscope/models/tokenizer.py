@@ -136,6 +136,8 @@ def _model_file(entry: ModelEntry, name: str) -> Mapping[str, Json] | None:
         except HFValidationError:
             return None
         path = Path(cached) if isinstance(cached, str) else path
+    if not path.is_file():  # a pipe of that name would be waited for
+        return None
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError:

@@ -95,7 +95,8 @@ def duration_ns(option: str, text: str) -> int:
         return 0
     match = _DURATION.fullmatch(text.strip())
     if match is None:
-        raise OptionError(f"{option} {text}: write 0, a share such as 50%, or a duration such as 90s, 10m, 2h")
+        share = " a share such as 50%," if option == "--warmup" else ""
+        raise OptionError(f"{option} {text}: write 0,{share} or a duration such as 90s, 10m, 2h")
     return int(float(match[1]) * _UNITS[match[2]])
 
 

@@ -123,3 +123,14 @@ def test_wrong_words_get_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixt
         assert main(["explain", *arguments]) in (1, 2)
         error = capsys.readouterr().err
         assert said in error and "Traceback" not in error, error
+
+
+def test_standard_input_is_not_read_for_two_things(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "-", "--kv-events", "-"]) == 2
+    assert "the log is read from standard input already" in capsys.readouterr().err
+
+
+def test_a_bad_lifetime_is_not_told_to_be_a_share(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = write_log(tmp_path / "log.jsonl", [{"prompt_token_ids": [1, 2], "timestamp": 1_800_000_000}])
+    assert main(["explain", str(log), "--ttl", "50%"]) == 2
+    assert "--ttl 50%: write 0, or a duration such as 90s, 10m, 2h" in capsys.readouterr().err

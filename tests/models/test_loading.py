@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from prefixscope.models.table import ModelEntry
+from prefixscope.models.tokenizer import model_config
 from tests.models.prompts import model_folder
 from tests.shared import SHARED, needs_shared
 
@@ -45,6 +47,13 @@ def test_from_folder_and_cache_without_a_word(tmp_path: Path) -> None:
     told = in_a_fresh_process(tmp_path, f"a={SHARED / 'cases/bytes_model'}", "b=bakery/rye", "c=bakery/spelt")
     assert told[:2] == ["fastokens llama", "fastokens llama"]
     assert told[2].startswith("ModelError model 'c': 'bakery/spelt' is neither a folder nor in the local")
+
+
+def test_a_pipe_in_place_of_a_config_is_not_waited_for(tmp_path: Path) -> None:
+    folder = model_folder(SHARED / "cases/bytes_model", "x", tmp_path / "model")
+    (folder / "config.json").unlink(missing_ok=True)
+    os.mkfifo(folder / "config.json")
+    assert model_config(ModelEntry("m", "m", str(folder))) is None
 
 
 def test_code_that_comes_with_a_model_is_not_run(tmp_path: Path) -> None:
