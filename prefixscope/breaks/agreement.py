@@ -33,10 +33,13 @@ __all__ = [
     "common_suffix",
     "equal_ahead",
     "equal_at_same_places",
+    "equal_behind",
+    "find_tokens",
     "first_difference",
     "moved_agreement",
     "moved_agreements",
     "moved_between",
+    "none_nearer",
     "walk",
 ]
 
@@ -45,6 +48,7 @@ _STEPS = (*range(_NEAR), *range(_NEAR, _NEAR + _FAR * _FAR_STEP, _FAR_STEP))
 _STEP_ARRAY = np.array(_STEPS, np.int64)
 _CLOSE = 40
 """So many steps are looked up close by first, in a window that holds every place nearer than twice as many tokens."""
+_BLOCK = ANCHOR // 2
 _WINDOW = 2 * _CLOSE + ANCHOR
 _MOST_GAPS = 24
 _SHORT = 120
@@ -132,6 +136,31 @@ def agree_close_by(new: bytes, old: bytes, a: int, b: int) -> tuple[int, int] | 
     return best_a - back, best_b - back
 
 
+def none_nearer(new: bytes, old: bytes, a: int, b: int, end_a: int, end_b: int) -> bool:
+    """Whether the sides surely agree nowhere nearer to (a, b) than at (end_a, end_b), where they do for ANCHOR tokens
+    and not one token before.
+
+    An agreement holds one of the blocks of half its length into which a side is cut; none of those that begin in front
+    of its own end or just behind it may stand on the other side, but at the known place.
+    """
+    reach = (end_a - a) + (end_b - b) + ANCHOR
+    return _blocks_differ(new, old, (a, b), (end_a, end_b), reach) and _blocks_differ(
+        old, new, (b, a), (end_b, end_a), reach
+    )
+
+
+def _blocks_differ(new: bytes, old: bytes, start: tuple[int, int], end: tuple[int, int], reach: int) -> bool:
+    window = old[4 * start[1] : 4 * (start[1] + reach)]
+    for place in range(start[0], end[0] + _BLOCK, _BLOCK):
+        block = new[4 * place : 4 * (place + _BLOCK)]
+        at = _find(window, block)
+        if at >= 0 and (place < end[0] or at != 4 * (place - end[0] + end[1] - start[1])):
+            return False
+        if at >= 0 and _find(window, block, at + 4) >= 0:
+            return False
+    return True
+
+
 def _may_agree(new: bytes, old: bytes, a: int, b: int) -> bool:
     """Whether one of the stretches that would be looked up stands behind (a, b) in the other sequence."""
     ours, theirs, size = len(new) - 4 * a, len(old) - 4 * b, 4 * ANCHOR
@@ -158,6 +187,14 @@ def _find(tokens: bytes, piece: bytes, start: int = 0) -> int:
     while place >= 0 and place % 4:
         place = tokens.find(piece, place + 1)
     return place
+
+
+def find_tokens(tokens: bytes, piece: bytes, start: int, until: int) -> int:
+    """The first token from `start` on at which `piece` stands, within the first `until` bytes; -1 where it does not."""
+    place = tokens.find(piece, 4 * start, until)
+    while place >= 0 and place % 4:
+        place = tokens.find(piece, place + 1, until)
+    return place // 4 if place >= 0 else -1
 
 
 class _Far:

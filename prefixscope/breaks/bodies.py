@@ -31,10 +31,13 @@ NOTHING = -1
 _PAGE = 1 << 18
 _OPEN_PAGES = 24
 _READ_MESSAGES = 64
-_OPTIONS = (
+_ROLE_FIRST = b'{"role":"'
+_SYSTEM_FIRST = (b'{"role":"system"', b'{"role":"developer"')
+_SYSTEM_ROLES = (b'"system"', b'"developer"')
+_OPTIONS = frozenset((
     "chat_template_kwargs", "reasoning_effort", "documents", "add_generation_prompt", "continue_final_message",
     "add_special_tokens", "chat_template", "tool_choice", "echo",
-)  # fmt: skip
+))  # fmt: skip
 """Fields besides messages and tools that can reach a prompt; all others never do and are not kept."""
 
 
@@ -47,8 +50,8 @@ class Body:
     options: int
 
 
-Piece = tuple[bytes, bytes | None]
-"""The digest of a JSON value and its text; None where the text was handed over before."""
+Piece = tuple[int, bytes | None]
+"""The hash of a JSON value (63 bits) and its text; None where the text was handed over before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +69,11 @@ def pieces_of(request: LoggedRequest) -> BodyPieces:
     chat = request.kind == "chat"
     messages = body.get("messages") if chat else None
     tools = body.get("tools") if chat else None
-    options = {name: body[name] for name in _OPTIONS if body.get(name) is not None}
+    options = None
+    if not _OPTIONS.isdisjoint(body):
+        options = {name: value for name, value in sorted(body.items()) if name in _OPTIONS and value is not None}
     return BodyPieces(
-        tuple(_piece(message) for message in messages) if isinstance(messages, list) else (),
+        tuple([_piece(message) for message in messages]) if isinstance(messages, list) else (),
         _piece(tools) if tools else None,
         _piece(options) if options else None,
     )
@@ -76,7 +81,7 @@ def pieces_of(request: LoggedRequest) -> BodyPieces:
 
 def _piece(value: Json) -> Piece:
     raw = _dumps(value)
-    return xxhash.xxh3_128_digest(raw), raw
+    return xxhash.xxh3_64_intdigest(raw) >> 1, raw
 
 
 class BodyStore:
@@ -100,10 +105,14 @@ class BodyStore:
         self._current = bytearray()
         self._page = 0
         self._oldest = 0
+        self._renewed_below = 0  # what lies on older pages and is still in use moves to the young end
         self._open: OrderedDict[int, bytes] = OrderedDict()
         self._read: OrderedDict[int, Json] = OrderedDict()
         self._up: array[int] = array("i", [NOTHING])
         self._piece: array[int] = array("i", [NOTHING])
+        self._first: array[int] = array("i", [NOTHING])
+        self._turn: array[int] = array("i", [NOTHING])
+        self._system = bytearray()
         self._child = PackedTable()
         self.node: array[int] = array("i")
         self._tools: array[int] = array("i")
@@ -121,8 +130,13 @@ class BodyStore:
     def add_pieces(self, pieces: BodyPieces) -> int:
         """The same for a body that was taken apart elsewhere."""
         node = 0
-        for message in pieces.messages:
-            node = self._below(node, self._intern(message))
+        known, below, place = self._number_of.recent, self._child.recent, self._place
+        for message in pieces.messages:  # nearly all were met before, at the same place of a conversation
+            piece = known.get(message[0])
+            if piece is None or place[piece] < self._renewed_below:
+                piece = self._intern(message)
+            child = below.get(node << 32 | piece)
+            node = self._below(node, piece) if child is None else child
         self.node.append(node)
         self._tools.append(NOTHING if pieces.tools is None else self._intern(pieces.tools))
         self._options.append(NOTHING if pieces.options is None else self._intern(pieces.options))
@@ -153,21 +167,28 @@ class BodyStore:
         """The piece of a node's last message."""
         return self._piece[node]
 
+    def first_message(self, node: int) -> int:
+        """The piece of a node's first message; NOTHING where there is none."""
+        return self._first[node]
+
+    def first_turn(self, node: int) -> int:
+        """The piece of a node's first message that is no system prompt; NOTHING where there is none."""
+        return self._turn[node]
+
+    def is_system(self, piece: int) -> bool:
+        """Whether a message is a system prompt."""
+        return bool(self._system[piece])
+
     def value(self, piece: int) -> Json:
         """The JSON value of a piece, keys in logged order. Raises LookupError where its page was dropped."""
         return None if piece == NOTHING else _loads(self._raw(piece))
 
-    def message(self, piece: int, having: Sequence[bytes] = ()) -> Json:
-        """The same for a message that is likely to be read again soon; not to be changed by whoever reads it.
-
-        `having`: None where none of these stands in its JSON text."""
+    def message(self, piece: int) -> Json:
+        """The same for a message that is likely to be read again soon; not to be changed by whoever reads it."""
         if piece in self._read:
             self._read.move_to_end(piece)
             return self._read[piece]
-        raw = self._raw(piece)
-        if having and not any(word in raw for word in having):
-            return None
-        value = self._read[piece] = _loads(raw)
+        value = self._read[piece] = _loads(self._raw(piece))
         if len(self._read) > _READ_MESSAGES:
             self._read.popitem(last=False)
         return value
@@ -205,21 +226,23 @@ class BodyStore:
             self._child.put(key, child)
             self._up.append(node)
             self._piece.append(piece)
+            self._first.append(self._first[node] if node else piece)
+            turn = self._turn[node]
+            self._turn.append(piece if turn == NOTHING and not self._system[piece] else turn)
         return child
 
     def _intern(self, given: Piece) -> int:
-        digest, raw = given
-        key = int.from_bytes(digest[:8], "little") >> 1
+        key, raw = given
         piece = self._number_of.get(key)
         if piece is None:
             assert raw is not None, "a piece is handed over with its text the first time"
             piece = len(self._place)
             self._place.append(0)
             self._length.append(len(raw))
+            self._system.append(_is_system(raw))
             self._write(piece, raw)
             self._number_of.put(key, piece)
-        elif self._place[piece] >> 32 < self._oldest + (self._page - self._oldest) // 4:
-            # an old piece that is still in use moves to the young end
+        elif self._place[piece] < self._renewed_below:
             if raw is None and self.holds((piece,)):
                 raw = self._raw(piece)
             if raw is not None:
@@ -242,6 +265,21 @@ class BodyStore:
             self._kept_bytes -= len(self._pages.pop(self._oldest))
             self._open.pop(self._oldest, None)
             self._oldest += 1
+        self._renewed_below = self._oldest + (self._page - self._oldest) // 4 << 32
+
+
+def _is_system(raw: bytes) -> bool:
+    """Whether a message's JSON text is that of a system prompt.
+
+    >>> _is_system(b'{"role":"system","content":""}'), _is_system(b'{"content":"system","role":"user"}')
+    (True, False)
+    """
+    if raw.startswith(_ROLE_FIRST):
+        return raw.startswith(_SYSTEM_FIRST)
+    if not any(role in raw for role in _SYSTEM_ROLES):
+        return False
+    value = _loads(raw)
+    return isinstance(value, dict) and value.get("role") in ("system", "developer")
 
 
 def _dumps(value: Any) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar, overload
 
-from prefixscope.breaks.agreement import Walk, walk
+from prefixscope.breaks.agreement import Gap, Walk, walk
 from prefixscope.breaks.bodies import NOTHING, Body, BodyStore
 from prefixscope.breaks.forms import printed, strings_of
 from prefixscope.breaks.sides import Place, Rendered, Side, Texts, Window
@@ -57,6 +57,12 @@ class Comparison:
     def walk(self) -> Walk:
         """All gaps between the new prompt and the old sequence."""
         return walk(self.new.prompt, self.old.tokens, self.first)
+
+    @_once
+    def first_gap(self) -> Gap | None:
+        """The first of them; None where the sides never differ."""
+        gaps = (self.walk if "walk" in self.__dict__ else walk(self.new.prompt, self.old.tokens, self.first, 1)).gaps
+        return gaps[0] if gaps else None
 
     def decode(self, side: Side, start: int, end: int) -> str | None:
         """Tokens start..end of one side as text."""

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from array import array
 
-from prefixscope.breaks.lately import Lately
-
 __all__ = ["PackedTable"]
 
 _LATELY = 1 << 18
@@ -17,16 +15,20 @@ _ODD = 0x9E3779B97F4A7C15
 class PackedTable:
     """Nothing is forgotten. Keys are from 0 to 2**64 - 2, values from 0 to 2**31 - 1.
 
+    `recent` holds some of the entries, for who looks up many of them: what is not there may be in the table.
+
     >>> table = PackedTable()
     >>> table.put(7, 1)
-    >>> table.get(7), table.get(8)
-    (1, None)
+    >>> table.get(7), table.get(8), table.recent.get(7)
+    (1, None, 1)
     """
 
-    __slots__ = ("_count", "_keys", "_lately", "_mask", "_values")
+    __slots__ = ("_count", "_keys", "_mask", "_old", "_room", "_values", "recent")
 
     def __init__(self, lately: int = _LATELY) -> None:
-        self._lately: Lately[int, int] = Lately(lately, self._pack)
+        self._room = lately
+        self.recent: dict[int, int] = {}
+        self._old: dict[int, int] = {}
         self._mask = 0
         self._count = 0
         self._keys = array("Q")  # key + 1; 0 is a free place
@@ -34,12 +36,21 @@ class PackedTable:
 
     def get(self, key: int) -> int | None:
         """The value of a key."""
-        value = self._lately.get(key)
-        return self._packed(key) if value is None and self._count else value
+        value = self.recent.get(key)
+        if value is None:
+            value = self._old.pop(key, None)
+            if value is None and self._count:
+                value = self._packed(key)
+            if value is not None:
+                self.put(key, value)
+        return value
 
     def put(self, key: int, value: int) -> None:
         """Sets the value of a key that has none."""
-        self._lately.put(key, value)
+        self.recent[key] = value
+        if len(self.recent) >= self._room:
+            old, self._old, self.recent = self._old, self.recent, {}
+            self._pack(old)
 
     def _packed(self, key: int) -> int | None:
         keys, mask = self._keys, self._mask
@@ -54,6 +65,7 @@ class PackedTable:
             at = (at + 1) & mask
 
     def _pack(self, items: dict[int, int]) -> None:
+        """Entries that are packed already stay as they are."""
         while 2 * (self._count + len(items)) > self._mask:
             self._widen()
         for key, value in items.items():

@@ -12,18 +12,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from prefixscope.breaks.agreement import Gap, agree_close_by, equal_ahead, first_difference, moved_between
+from prefixscope.breaks.agreement import (
+    Gap,
+    agree_close_by,
+    equal_ahead,
+    equal_behind,
+    find_tokens,
+    first_difference,
+    moved_between,
+    none_nearer,
+)
 from prefixscope.breaks.comparison import Comparison
 from prefixscope.breaks.found import Found
 from prefixscope.breaks.kept import GENERATION
+from prefixscope.breaks.lately import Lately
 
 __all__ = ["Again", "Recurring"]
 
-_ENOUGH = 32
+_ENOUGH = 16
 """So often must a cause be proven at a place before it is taken over."""
 _PROVEN_ONE_IN = 64
 _MOST_PLACES = 1 << 16
 _LEFT, _RIGHT = 24, 24
+_KNOWN_LEFTS = 1 << 12
 _LONGEST = 64
 """Tokens of a difference that may be a clock or an id."""
 _CAUSES = ("timestamp", "date", "volatile_id")
@@ -49,6 +60,10 @@ class _Known:
         return self.times % _PROVEN_ONE_IN == 0
 
 
+_Places = dict[tuple[str, bytes], _Known]
+"""By the text in front of the difference and the tokens behind it."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Place:
     address: _Address
@@ -71,8 +86,9 @@ class Recurring:
     """The places seen so far in one log."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[_Address, str, bytes], _Known] = {}
-        self._addresses: set[_Address] = set()
+        self._places: dict[_Address, _Places] = {}
+        self._count = 0
+        self._lefts: Lately[tuple[int, bytes], str] = Lately(_KNOWN_LEFTS)
 
     # -- by their tokens ------------------------------------------------------------------------------------------
 
@@ -82,26 +98,27 @@ class Recurring:
         """The known fault that a prompt has against an earlier sequence, if one of them goes on to its end behind it;
         None where reading both sides has to tell."""
         first = first_difference(new, old)
-        if old_prompt - first <= GENERATION:
+        places = self._places.get((scope, tools, options, first))
+        if places is None:
             return None
-        address = (scope, tools, options, first)
-        if address not in self._addresses:
+        behind = self._behind(places, new, old, first)
+        if behind is None:
             return None
-        ends = agree_close_by(new, old, first, first)
-        if ends is None:
-            return None
-        new_end, old_end = ends
-        left = text_of(new[4 * max(first - _LEFT, 0) : 4 * first])
-        right = new[4 * new_end : 4 * (new_end + _RIGHT)]
-        known = None if left is None else self._known.get((address, left.translate(_DIGITS), right))
+        right, new_end, old_end = behind
+        left = self._left(scope, new[4 * max(first - _LEFT, 0) : 4 * first], text_of)
+        known = None if left is None else places.get((left, right))
         if known is None or not known.holds:
             return None
         ahead = equal_ahead(new, new_end, old, old_end)
-        if ahead < _RIGHT or max(new_end, old_end) - first > _LONGEST:
+        if max(new_end, old_end) - first > _LONGEST:
             return None
         if new_end + ahead < len(new) // 4 and old_end + ahead < len(old) // 4:
             return None  # something else differs behind it
-        if (known.at < 0 and ahead < max(16, (len(new) // 4 - first) // 4)) or known.due():
+        if known.at < 0 and (
+            ahead < max(16, (len(new) // 4 - first) // 4) or old_prompt - first <= GENERATION
+        ):  # without messages, a difference near the end may be the template's
+            return None
+        if known.due():
             return None
         assert known.found is not None
         gaps = (
@@ -109,6 +126,32 @@ class Recurring:
             Gap(new_end + ahead, len(new) // 4, old_end + ahead, len(old) // 4, 0),
         )
         return Again(known.found, first, ahead, moved_between(new, old, gaps))
+
+    def _behind(self, places: _Places, new: bytes, old: bytes, first: int) -> tuple[bytes, int, int] | None:
+        """The text known behind one of the places that follows the difference on both sides, and where it is reached:
+        the nearest place where the sides agree."""
+        until = 4 * (first + _LONGEST + _RIGHT)
+        for _, right in places:
+            new_end = find_tokens(new, right, first, until)
+            old_end = find_tokens(old, right, first, until) if new_end >= 0 else -1
+            if old_end < 0:
+                continue
+            back = equal_behind(new, new_end, old, old_end, first, first)
+            ends = new_end - back, old_end - back
+            if not none_nearer(new, old, first, first, *ends) and agree_close_by(new, old, first, first) != ends:
+                return None
+            return right, *ends
+        return None
+
+    def _left(self, scope: int, tokens: bytes, text_of: TextOf) -> str | None:
+        """The text in front of a difference, digits alike."""
+        text = self._lefts.get((scope, tokens))
+        if text is None:
+            text = text_of(tokens)
+            if text is not None:
+                text = text.translate(_DIGITS)
+                self._lefts.put((scope, tokens), text)
+        return text
 
     # -- while both sides are read --------------------------------------------------------------------------------
 
@@ -124,10 +167,9 @@ class Recurring:
                 return None
         elif comparison.new.kind == "chat" or comparison.old.kind != comparison.new.kind:
             return None
-        gaps = comparison.walk.gaps
-        if not gaps or comparison.old.prompt_tokens - comparison.first <= GENERATION:
+        gap = comparison.first_gap
+        if gap is None or (at < 0 and comparison.old.prompt_tokens - comparison.first <= GENERATION):
             return None
-        gap = gaps[0]
         if gap.agrees < _RIGHT or max(gap.new_end - gap.new_start, gap.old_end - gap.old_start) > _LONGEST:
             return None
         left = comparison.decode(comparison.new, comparison.first - _LEFT, comparison.first)
@@ -152,11 +194,12 @@ class Recurring:
             return
         known = self._at(place)
         if known is None:
-            if len(self._known) >= _MOST_PLACES:
-                self._known.clear()
-                self._addresses.clear()
-            known = self._known[place.address, place.left, place.right] = _Known(place.at, found)
-            self._addresses.add(place.address)
+            if self._count >= _MOST_PLACES:
+                self._places.clear()
+                self._count = 0
+            known = _Known(place.at, found)
+            self._places.setdefault(place.address, {})[place.left, place.right] = known
+            self._count += 1
         in_head = found is not None and (found.place.kind == "system" or place.at < 0)
         if found is None or known.found is None or not in_head or found.cause not in _CAUSES:
             known.found = None
@@ -166,8 +209,10 @@ class Recurring:
             known.times += 1
 
     def _at(self, place: _Place | None) -> _Known | None:
-        known = None if place is None else self._known.get((place.address, place.left, place.right))
-        return None if known is None or place is None or known.at != place.at else known
+        if place is None:
+            return None
+        known = self._places.get(place.address, {}).get((place.left, place.right))
+        return None if known is None or known.at != place.at else known
 
 
 def _same(one: Found, other: Found) -> bool:

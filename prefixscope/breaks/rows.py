@@ -34,6 +34,7 @@ class Rows:
         self._kind = kind
         self.order = _column(built.order)
         self.separation: Separation | None = separation_of(built, built.identities)
+        self.leaves = built.ends.leaves
         lineage = built.lineage
         self.prompt = _column(lineage.prompt_tokens)
         self.reused = _column(lineage.shared_tokens)
@@ -65,8 +66,7 @@ class Rows:
         if self.parents[row] == other:
             return int(self.shared[row])
         if self.namespaces[row] == self.namespaces[other]:
-            ends = self.built.ends
-            return self.built.tree.common_prefix(ends[row].leaf, ends[other].leaf)
+            return self.built.tree.common_prefix(self.leaves[row], self.leaves[other])
         return first_difference(self.tokens(row), self.tokens(other))
 
     def goes_on(self, row: int, previous: int, parent: int) -> bool:
@@ -76,7 +76,7 @@ class Rows:
 
     def tokens(self, row: int) -> bytes:
         """The row's known sequence: prompt and generated tokens."""
-        return self.built.tree.tokens_of(self.built.ends[row].leaf)
+        return self.built.tree.tokens_of(self.leaves[row])
 
     def side(self, row: int) -> Side:
         """The row as one side of a comparison."""

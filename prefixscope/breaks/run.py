@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from prefixscope.breaks.bodies import BodyStore
-from prefixscope.breaks.candidates import Candidates, Keys
+from prefixscope.breaks.candidates import UNTOLD, Candidates
 from prefixscope.breaks.causes import NO_FAULTS, UNPROVEN, prove
 from prefixscope.breaks.comparison import Comparison
 from prefixscope.breaks.cost import agreed_behind, almost_hit, example
@@ -20,6 +20,7 @@ from prefixscope.breaks.kept import (
     went_back,
     went_on,
 )
+from prefixscope.breaks.keys import Keys, keys_of
 from prefixscope.breaks.media import first_other_medium
 from prefixscope.breaks.ranking import MOST_CANDIDATES, RELATED, best_of
 from prefixscope.breaks.recent_rows import RecentRows
@@ -41,25 +42,23 @@ class Run(RecentRows):
 
     def __init__(self, built: BuiltLineage, store: BodyStore, kind: Callable[[int], str], texts: Texts) -> None:
         super().__init__(built, store, kind, texts)
-        self.candidates = Candidates(store)
+        self.effort = Effort()
+        self.candidates = Candidates(store, self.effort, self._prompt_tokens)
         self.columns = VerdictColumns()
         self.examples: dict[int, BreakExample] = {}
         self.inferred = 0
         self.not_compared = 0
         self.recurring = Recurring()
-        self.effort = Effort()
 
     # -- rows -----------------------------------------------------------------------------------------------------
 
     def take(self, row: int) -> None:
         """The class or cause of the next row."""
         number, kind = self.order[row], self.kind(row)
-        tokens = self.tokens(row)[: 4 * self.prompt[row]] if kind in ("text", "tokens") else None
-        keys = self.candidates.keys_of(number, self.scopes[row], self.sessions[row], kind, tokens)
+        keys = keys_of(self.store, number, row, self.scopes[row], self.sessions[row], kind)
         self.effort.row(self.prompt[row])
-        verdict = self._verdict(row, keys, kind)
-        self.columns.append(verdict)
-        self.candidates.add(row, keys)
+        self.columns.append(self._verdict(row, keys, kind))
+        self.candidates.add(keys)
 
     def _verdict(self, row: int, keys: Keys, kind: str) -> Verdict:
         separated = self._separated(row)
@@ -68,17 +67,26 @@ class Run(RecentRows):
         if kind == "hashes" or self.unit[row] != 1:
             return self._by_hashes(row)
         previous = self.candidates.previous(keys)
-        if previous is not None and previous[1]:
-            return self._against_previous(row, previous[0])
+        if previous == UNTOLD:
+            return self._by_lengths(row, self.parents[row])
+        if previous is not None and keys.session != UNKNOWN:
+            return self._against_previous(row, previous)
         if previous is None and self.candidates.is_forgotten(keys):
             return self._uncompared(UNKNOWN)
-        changed = self._in_changed_conversation(row, keys, None if previous is None else previous[0])
+        if not self.effort.is_left:
+            return self._by_lengths(row, self.parents[row] if previous is None else previous)
+        changed = self._in_changed_conversation(row, keys, previous)
         if changed is not None:
             return changed
         if previous is not None:
             self.inferred += 1
-            return self._against_previous(row, previous[0])
+            return self._against_previous(row, previous)
         return self._against_best(row, keys)
+
+    def _by_lengths(self, row: int, other: int) -> Verdict:
+        """What lengths tell where no step is left to read anything."""
+        kept = None if other < 0 else self._kept_whole(row, other)
+        return kept or self._uncompared(other)
 
     def _in_changed_conversation(self, row: int, keys: Keys, previous: int | None) -> Verdict | None:
         """Without a logged session: a fault against a later request of the same conversation than `previous`, the last
@@ -92,7 +100,7 @@ class Run(RecentRows):
             kept = self._kept_whole(row, other)
             if kept is not None:
                 return kept
-            verdict = self._compared(row, other, session=False, comes_back=True)
+            verdict = self._again(row, other) or self._compared(row, other, session=False, comes_back=True)
             # what goes on from `previous` whole has its head: one that another request has is another variant
             if verdict.cause not in NO_FAULTS and (previous is None or verdict.cause != "system_variant"):
                 return verdict
@@ -144,8 +152,6 @@ class Run(RecentRows):
             related = self.shared[row] >= min(RELATED, self.prompt[row] // 4 + 1)
             if related and not self._is_recurring(row, comparison) and is_branch(comparison):
                 return Verdict("branched", parent, comparison.first)
-        if not self.effort.is_left:
-            return self._uncompared(UNKNOWN)
         best = self._best(row, keys)
         self.effort.searched(self.prompt[row])
         if best is None:
@@ -165,7 +171,7 @@ class Run(RecentRows):
             if not same and self.shared[row] < self.prompt[row]:
                 return None
         first = min(self.first(row, other), self.prompt[row])
-        known = self.built.tree.depth[self.built.ends[other].leaf]
+        known = self.built.tree.depth[self.leaves[other]]
         kept = by_length(first, self.prompt[row], self.prompt[other], known)
         if kept is None:
             return None
@@ -193,7 +199,10 @@ class Run(RecentRows):
         parent = self.parents[row]
         if parent >= 0 and parent not in others:
             others = sorted((*others[: MOST_CANDIDATES - 1], parent), reverse=True)
-        return best_of(self.tokens(row)[: 4 * self.prompt[row]], others, self.tokens)
+        return best_of(self._prompt_tokens(row), others, self.tokens)
+
+    def _prompt_tokens(self, row: int) -> bytes:
+        return self.tokens(row)[: 4 * self.prompt[row]]
 
     # -- comparing ------------------------------------------------------------------------------------------------
 
@@ -251,6 +260,8 @@ class Run(RecentRows):
 
     def _again(self, row: int, other: int) -> Verdict | None:
         """A known fault by its tokens alone; None where both sides have to be read."""
+        if not self.effort.may_take_over:
+            return None
         number, earlier = self.order[row], self.order[other]
         tools, options = self.store.tools(number), self.store.options(number)
         if (tools, options) != (self.store.tools(earlier), self.store.options(earlier)):
@@ -260,9 +271,10 @@ class Run(RecentRows):
         if self.kind(row) != "chat":
             tools = options = UNKNOWN
         again = self.recurring.again(
-            self.scopes[row], tools, options, self.tokens(row)[: 4 * self.prompt[row]], self.tokens(other),
+            self.scopes[row], tools, options, self._prompt_tokens(row), self.tokens(other),
             self.prompt[other], lambda tokens: self.texts.decode(row, tokens),
         )  # fmt: skip
+        self.effort.taken_over(0 if again is None else self.prompt[row])
         if again is None:
             return None
         found, first = again.found, again.first

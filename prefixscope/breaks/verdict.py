@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,8 +12,7 @@ from prefixscope.index.lineage import UNKNOWN, BreakColumns, Labels
 __all__ = ["Verdict", "VerdictColumns"]
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What was found for a row; UNKNOWN and None where nothing was compared or no part is named."""
 
     cause: str
@@ -30,26 +29,32 @@ class VerdictColumns:
     """Collects verdicts in row order."""
 
     def __init__(self) -> None:
-        self._words: dict[str, list[str | None]] = {"cause": [], "part": [], "detail": []}
-        self._numbers = {name: array("q") for name in ("candidate", "first", "place", "lost", "almost")}
+        self._causes: list[str] = []
+        self._parts: list[str | None] = []
+        self._details: list[str | None] = []
+        self._candidates, self._firsts, self._places = array("q"), array("q"), array("q")
+        self._lost, self._almost = array("q"), array("q")
 
     def append(self, verdict: Verdict) -> None:
         """The next row's."""
-        for name, words in self._words.items():
-            words.append(getattr(verdict, name))
-        for name, numbers in self._numbers.items():
-            numbers.append(getattr(verdict, name))
+        self._causes.append(verdict.cause)
+        self._parts.append(verdict.part)
+        self._details.append(verdict.detail)
+        self._candidates.append(verdict.candidate)
+        self._firsts.append(verdict.first)
+        self._places.append(verdict.place)
+        self._lost.append(verdict.lost)
+        self._almost.append(verdict.almost)
 
     def done(self) -> BreakColumns:
         """All of them as columns."""
-        numbers = {name: np.array(values, np.int64) for name, values in self._numbers.items()}
         return BreakColumns(
-            cause=Labels.of(self._words["cause"]),
-            part=Labels.of(self._words["part"]),
-            detail=Labels.of(self._words["detail"]),
-            candidate_row=numbers["candidate"],
-            first_different_token=numbers["first"],
-            place=numbers["place"],
-            lost_tokens=numbers["lost"],
-            almost_tokens=numbers["almost"],
+            cause=Labels.of(self._causes),
+            part=Labels.of(self._parts),
+            detail=Labels.of(self._details),
+            candidate_row=np.array(self._candidates, np.int64),
+            first_different_token=np.array(self._firsts, np.int64),
+            place=np.array(self._places, np.int64),
+            lost_tokens=np.array(self._lost, np.int64),
+            almost_tokens=np.array(self._almost, np.int64),
         )

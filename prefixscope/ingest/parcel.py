@@ -14,6 +14,7 @@ from prefixscope.index.builder import RowFacts, row_facts
 from prefixscope.ingest.hash_rows import rows_may_be_columns
 from prefixscope.logs.detect import FilePlan
 from prefixscope.logs.hash_columns import HashColumns
+from prefixscope.logs.known_pieces import KnownPieces
 from prefixscope.logs.lines import LineBatch
 from prefixscope.logs.reading import ParsedBatch, parse_batch
 from prefixscope.logs.rows import Fault
@@ -22,6 +23,9 @@ from prefixscope.models.template import Unrenderable
 from prefixscope.records import Identity, LoggedRequest, RequestKind, Source
 
 __all__ = ["Job", "PackedRow", "Packer", "Parcel", "parsed_batch"]
+
+_MOST_SENT = 1 << 19
+"""So many hashes of pieces that were sent are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +82,12 @@ class Packer:
     def __init__(self, maker: PromptMaker, *, with_bodies: bool) -> None:
         self._maker = maker
         self._with_bodies = with_bodies
-        self._sent: set[bytes] = set()
+        self._known = KnownPieces()
+        self._sent: set[int] = set()
 
     def pack(self, job: Job) -> Parcel:
         """Parses, renders and encodes a batch. Raises what PromptMaker raises."""
-        parsed = parse_batch(job.batch, job.plan, columns=rows_may_be_columns(self._maker.rules))
+        parsed = parse_batch(job.batch, job.plan, columns=rows_may_be_columns(self._maker.rules), known=self._known)
         identities: dict[Identity, int] = {}
         ids: list[bytes] = []
         rows = tuple(self._packed(request, identities, ids) for request in parsed.records)
@@ -130,10 +135,12 @@ class Packer:
         )
 
     def _once(self, piece: Piece) -> Piece:
-        digest, _ = piece
-        if digest in self._sent:
-            return digest, None
-        self._sent.add(digest)
+        hashed, _ = piece
+        if hashed in self._sent:
+            return hashed, None
+        if len(self._sent) >= _MOST_SENT:
+            self._sent.clear()  # what is sent once more is known by its hash
+        self._sent.add(hashed)
         return piece
 
 

@@ -12,12 +12,18 @@ import xxhash
 
 import prefixscope.breaks.volatile as volatile
 from prefixscope.breaks.agreement import (
+    ANCHOR,
     Gap,
+    agree_close_by,
     anything_moved,
     common_suffix,
+    equal_ahead,
+    equal_behind,
+    find_tokens,
     moved_agreement,
     moved_agreements,
     moved_between,
+    none_nearer,
     walk,
 )
 from prefixscope.breaks.forms import canonical
@@ -75,6 +81,41 @@ def joined(tokens: bytes, gaps: tuple[Gap, ...], new: bool) -> bytes:
         tokens[4 * gap.new_start : 4 * gap.new_end] if new else tokens[4 * gap.old_start : 4 * gap.old_end]
         for gap in gaps
     )
+
+
+def test_where_nothing_nearer_agrees_the_known_place_is_the_nearest() -> None:
+    """Ends that are known from elsewhere, against looking for the nearest ones; most short differences are decided."""
+    decided = looked = 0
+    for seed in range(4000):
+        rng = random.Random(seed)
+        letters = rng.choice([2, 3, 5, 30, 3000])
+        behind = [rng.randrange(letters) for _ in range(rng.randrange(ANCHOR, 60))]
+        if rng.random() < 0.3:
+            behind = (behind[: rng.randrange(1, 9)] * 60)[:60]
+        sides = []
+        for _ in range(2):
+            gap = [rng.randrange(letters) for _ in range(rng.randrange(60))]
+            if gap and rng.random() < 0.4:  # an agreement inside, or some of the text behind, before its place
+                gap[rng.randrange(len(gap)) :] = behind[: rng.randrange(len(behind))]
+            sides.append(np.array([7, 7, *gap, *behind], "<u4").tobytes())
+        new, old = sides
+        start = min(equal_ahead(new, 0, old, 0), len(new) // 4 - len(behind), len(old) // 4 - len(behind))
+        a, b = len(new) // 4 - len(behind), len(old) // 4 - len(behind)
+        back = equal_behind(new, a, old, b, start, start)
+        ends = a - back, b - back
+        looked += letters == 3000
+        if none_nearer(new, old, start, start, *ends):
+            decided += letters == 3000
+            assert agree_close_by(new, old, start, start) in (ends, None)
+    assert decided > looked // 3
+
+
+def test_a_piece_is_found_at_whole_tokens_only() -> None:
+    tokens = np.array([0x01000000, 0x00000100, 1, 2, 3, 1, 2], "<u4").tobytes()
+    piece = np.array([1, 2], "<u4").tobytes()
+    assert find_tokens(tokens, piece, 0, len(tokens)) == 2
+    assert find_tokens(tokens, piece, 3, len(tokens)) == 5
+    assert find_tokens(tokens, piece, 3, len(tokens) - 4) == -1
 
 
 PIECES = (
