@@ -8,37 +8,29 @@ that needs a dropped page is gone, and the comparison with it is counted as not 
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import orjson
-import xxhash
 import zstandard
 
+from prefixscope.breaks.lately import Lately
 from prefixscope.breaks.packed import PackedTable
+from prefixscope.breaks.pieces import BodyPieces, Piece, is_system_prompt, loads, pieces_of
 from prefixscope.records import Json, LoggedRequest
 
-__all__ = ["DEFAULT_BUDGET", "NOTHING", "Body", "BodyPieces", "BodyStore", "Piece", "pieces_of"]
+__all__ = ["DEFAULT_BUDGET", "NOTHING", "Body", "BodyStore"]
 
 DEFAULT_BUDGET = 256 << 20
 """Bytes of compressed pages that are kept."""
 
 NOTHING = -1
 _PAGE = 1 << 18
+_KNOWN_NODES = 1 << 17
+"""So many nodes are found again at least; a path that was not met for longest becomes a new one."""
 _OPEN_PAGES = 24
 _READ_MESSAGES = 64
-_ROLE_FIRST = b'{"role":"'
-_SYSTEM_FIRST = (b'{"role":"system"', b'{"role":"developer"')
-_SYSTEM_ROLES = (b'"system"', b'"developer"')
-_OPTIONS = frozenset((
-    "chat_template_kwargs", "reasoning_effort", "documents", "add_generation_prompt", "continue_final_message",
-    "add_special_tokens", "chat_template", "tool_choice", "echo",
-))  # fmt: skip
-"""Fields besides messages and tools that can reach a prompt; all others never do and are not kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,40 +40,6 @@ class Body:
     messages: tuple[int, ...]
     tools: int
     options: int
-
-
-Piece = tuple[int, bytes | None]
-"""The hash of a JSON value (63 bits) and its text; None where the text was handed over before."""
-
-
-@dataclass(frozen=True, slots=True)
-class BodyPieces:
-    """What of a request can reach its prompt, ready to be kept."""
-
-    messages: tuple[Piece, ...]
-    tools: Piece | None
-    options: Piece | None
-
-
-def pieces_of(request: LoggedRequest) -> BodyPieces:
-    """The pieces of a request's body. Prompts that are no messages have options only."""
-    body = request.body
-    chat = request.kind == "chat"
-    messages = body.get("messages") if chat else None
-    tools = body.get("tools") if chat else None
-    options = None
-    if not _OPTIONS.isdisjoint(body):
-        options = {name: value for name, value in sorted(body.items()) if name in _OPTIONS and value is not None}
-    return BodyPieces(
-        tuple([_piece(message) for message in messages]) if isinstance(messages, list) else (),
-        _piece(tools) if tools else None,
-        _piece(options) if options else None,
-    )
-
-
-def _piece(value: Json) -> Piece:
-    raw = _dumps(value)
-    return xxhash.xxh3_64_intdigest(raw) >> 1, raw
 
 
 class BodyStore:
@@ -113,7 +71,7 @@ class BodyStore:
         self._first: array[int] = array("i", [NOTHING])
         self._turn: array[int] = array("i", [NOTHING])
         self._system = bytearray()
-        self._child = PackedTable()
+        self._child: Lately[int, int] = Lately(_KNOWN_NODES)
         self.node: array[int] = array("i")
         self._tools: array[int] = array("i")
         self._options: array[int] = array("i")
@@ -181,14 +139,14 @@ class BodyStore:
 
     def value(self, piece: int) -> Json:
         """The JSON value of a piece, keys in logged order. Raises LookupError where its page was dropped."""
-        return None if piece == NOTHING else _loads(self._raw(piece))
+        return None if piece == NOTHING else loads(self._raw(piece))
 
     def message(self, piece: int) -> Json:
         """The same for a message that is likely to be read again soon; not to be changed by whoever reads it."""
         if piece in self._read:
             self._read.move_to_end(piece)
             return self._read[piece]
-        value = self._read[piece] = _loads(self._raw(piece))
+        value = self._read[piece] = loads(self._raw(piece))
         if len(self._read) > _READ_MESSAGES:
             self._read.popitem(last=False)
         return value
@@ -239,7 +197,7 @@ class BodyStore:
             piece = len(self._place)
             self._place.append(0)
             self._length.append(len(raw))
-            self._system.append(_is_system(raw))
+            self._system.append(is_system_prompt(raw))
             self._write(piece, raw)
             self._number_of.put(key, piece)
         elif self._place[piece] < self._renewed_below:
@@ -266,41 +224,3 @@ class BodyStore:
             self._open.pop(self._oldest, None)
             self._oldest += 1
         self._renewed_below = self._oldest + (self._page - self._oldest) // 4 << 32
-
-
-def _is_system(raw: bytes) -> bool:
-    """Whether a message's JSON text is that of a system prompt.
-
-    >>> _is_system(b'{"role":"system","content":""}'), _is_system(b'{"content":"system","role":"user"}')
-    (True, False)
-    """
-    if raw.startswith(_ROLE_FIRST):
-        return raw.startswith(_SYSTEM_FIRST)
-    if not any(role in raw for role in _SYSTEM_ROLES):
-        return False
-    value = _loads(raw)
-    return isinstance(value, dict) and value.get("role") in ("system", "developer")
-
-
-def _dumps(value: Any) -> bytes:
-    try:
-        return orjson.dumps(value)
-    except TypeError:  # a lone surrogate, or a number beyond 64 bits
-        return json.dumps(value, ensure_ascii=True).encode()
-
-
-def _loads(raw: bytes) -> Json:
-    try:
-        return orjson.loads(raw)
-    except ValueError:
-        return json.loads(raw)
-
-
-def body_of(values: Mapping[str, Json], messages: Sequence[Json], tools: Json) -> dict[str, Json]:
-    """A body as it would be logged, from its pieces.
-
-    >>> body_of({"echo": True}, [{"role": "user"}], None)
-    {'echo': True, 'messages': [{'role': 'user'}]}
-    """
-    body = {**values, "messages": list(messages)}
-    return body if tools is None else {**body, "tools": tools}

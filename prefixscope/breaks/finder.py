@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from prefixscope.breaks.bodies import DEFAULT_BUDGET, BodyPieces, BodyStore
+from prefixscope.breaks.bodies import DEFAULT_BUDGET, BodyStore
+from prefixscope.breaks.pieces import BodyPieces
 from prefixscope.breaks.run import Run
 from prefixscope.breaks.sides import Texts
 from prefixscope.breaks.table import Breaks

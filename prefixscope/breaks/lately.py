@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Generic, TypeVar
 
 __all__ = ["Lately"]
@@ -15,7 +14,7 @@ class Lately(Generic[_Key, _Value]):
     """At least the `room` entries written or read last, at most twice as many.
 
     Entries are in two halves; one that is read in the old half moves to the young one, and when that is full the old
-    half is forgotten. `forgotten` is told what goes.
+    half is forgotten. `recent` is the young half, for who looks up many keys: what is not there may be in the other.
 
     >>> table = Lately(2)
     >>> for number in range(5):
@@ -25,20 +24,19 @@ class Lately(Generic[_Key, _Value]):
     ('0', None, '4')
     """
 
-    __slots__ = ("_forgotten", "_old", "_room", "_young")
+    __slots__ = ("_old", "_room", "recent")
 
-    def __init__(self, room: int, forgotten: Callable[[dict[_Key, _Value]], None] | None = None) -> None:
+    def __init__(self, room: int) -> None:
         self._room = room
-        self._forgotten = forgotten
-        self._young: dict[_Key, _Value] = {}
+        self.recent: dict[_Key, _Value] = {}
         self._old: dict[_Key, _Value] = {}
 
     def __len__(self) -> int:
-        return len(self._young) + len(self._old)
+        return len(self.recent) + len(self._old)
 
     def get(self, key: _Key) -> _Value | None:
         """The value of a key; None where it is not known or no longer."""
-        value = self._young.get(key)
+        value = self.recent.get(key)
         if value is None and self._old:
             value = self._old.pop(key, None)
             if value is not None:
@@ -47,9 +45,7 @@ class Lately(Generic[_Key, _Value]):
 
     def put(self, key: _Key, value: _Value) -> None:
         """Sets a value, which must not be None."""
-        young = self._young
+        young = self.recent
         young[key] = value
         if len(young) >= self._room:
-            old, self._old, self._young = self._old, young, {}
-            if self._forgotten is not None and old:
-                self._forgotten(old)
+            self._old, self.recent = young, {}

@@ -8,7 +8,7 @@ from array import array
 
 __all__ = ["PackedTable"]
 
-_LATELY = 1 << 18
+_LATELY = 1 << 16
 _ODD = 0x9E3779B97F4A7C15
 
 

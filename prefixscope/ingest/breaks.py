@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from prefixscope.breaks.bodies import NOTHING, BodyPieces, BodyStore, body_of
+from prefixscope.breaks.bodies import NOTHING, BodyStore
 from prefixscope.breaks.finder import BreakFinder
+from prefixscope.breaks.pieces import BodyPieces, body_of
 from prefixscope.breaks.sides import Rendered
 from prefixscope.breaks.table import Breaks
 from prefixscope.errors import ModelError

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from prefixscope.breaks.bodies import BodyPieces, Piece, pieces_of
+from prefixscope.breaks.pieces import BodyPieces, Piece, pieces_of
 from prefixscope.index.builder import RowFacts, row_facts
 from prefixscope.ingest.hash_rows import rows_may_be_columns
 from prefixscope.logs.detect import FilePlan

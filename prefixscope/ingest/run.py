@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from prefixscope.breaks.bodies import BodyPieces, pieces_of
+from prefixscope.breaks.pieces import BodyPieces, pieces_of
 from prefixscope.breaks.table import Breaks
 from prefixscope.errors import GateFailed, InputError, OptionError
 from prefixscope.index.builder import BuiltLineage, LineageBuilder, RowFacts, row_facts
