@@ -88,7 +88,8 @@ def explain(options: ExplainOptions, progress: Progress) -> Explanation:
         return Explanation(report, rows, engines, places, story)
     found, notes = _what_ifs(ingested, report, options, progress)
     reasons = () if options.what_if == () else report.without_what_if
-    return Explanation(replace(report, what_ifs=found, notes=notes, without_what_if=reasons), rows, engines, places)
+    report = replace(report, what_ifs=found, notes=(*told.notes, *notes), without_what_if=reasons)
+    return Explanation(report, rows, engines, places)
 
 
 def _refuse_unknown(causes: Sequence[str] | None) -> None:

@@ -27,11 +27,13 @@ __all__ = ["LossesByRung", "MemoryTold", "losses_of", "memory_told"]
 
 @dataclass(frozen=True, slots=True)
 class MemoryTold:
-    """What the user knows of the cache: how long entries live after their last use, and when it was emptied."""
+    """What the user knows of the cache: how long entries live after their last use, and when it was emptied. `notes`
+    name what of it says nothing about this log."""
 
     lifetime_ns: int | None = None
     emptied_ns: tuple[int, ...] = ()
     source: str = "told"
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +52,24 @@ def memory_told(lineage: Lineage, ttl: str | None, reset_at: tuple[str, ...], kv
         if said is not None and lineage.provenance.get("input", {}).get("missing_times", 0) >= len(lineage):
             raise OptionError(f"{option}: the requests of this log carry no time")
     relative = bool(lineage.provenance.get("input", {}).get("time_is_relative"))
-    instants = [instant_ns("--reset-at", text, relative=relative) for text in reset_at]
+    given = [instant_ns("--reset-at", text, relative=relative) for text in reset_at]
+    notes = ["no_reset_in_log"] if given and _outside(lineage, given) else []
     if kv_events is not None:
         if relative:
             raise OptionError("--kv-events: the times of this log count from its start, those of events do not")
-        instants += _cleared(kv_events)
+        cleared = list(_cleared(kv_events))
+        if _outside(lineage, cleared):
+            notes.append("no_recorded_reset_in_log" if cleared else "no_reset_recorded")
+        given += cleared
     lifetime = None if ttl is None else duration_ns("--ttl", ttl)
-    return MemoryTold(lifetime, tuple(sorted(set(instants))), "events" if kv_events and not reset_at else "told")
+    source = "events" if kv_events and not reset_at else "told"
+    return MemoryTold(lifetime, tuple(sorted(set(given))), source, tuple(notes))
+
+
+def _outside(lineage: Lineage, instants: Sequence[int]) -> bool:
+    """Whether none of the instants lies between two requests."""
+    places = np.searchsorted(lineage.time_ns, np.array(instants, np.int64))
+    return not ((places > 0) & (places < len(lineage))).any()
 
 
 def _cleared(path: str) -> Iterator[int]:

@@ -105,11 +105,16 @@ REMEDIES: Mapping[str, str] = {
 """One remedy per cause."""
 
 NOTES: Mapping[str, str] = {
+    "no_reset_in_log": "No time given with --reset-at lies between two requests of this log: it changes nothing.",
+    "no_reset_recorded": "The recording given with --kv-events tells of no reset: it changes nothing.",
+    "no_recorded_reset_in_log": (
+        "No reset of the recording given with --kv-events lies between two requests of this log: it changes nothing."
+    ),
     "what_if_needs_log": (
         "What removing a fault would give is computed from the log itself; an index or standard input is not enough."
     ),
 }
-"""Sentences for what a report could not compute."""
+"""Sentences for what a report could not compute, and for what of the options made no difference."""
 
 NO_WHAT_IF: Mapping[str, str] = {
     "model": "KV of another model is of no use, so nothing can be computed for sharing it",

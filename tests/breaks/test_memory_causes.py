@@ -16,6 +16,7 @@ from prefixscope.breaks.resets import MeasuredMemory, emptied_at
 from prefixscope.cli.main import main
 from prefixscope.errors import OptionError
 from prefixscope.index.lineage import UNKNOWN
+from prefixscope.report.words_breaks import NOTES
 from tests.cases import write_log
 
 
@@ -78,6 +79,21 @@ def test_a_told_reset_leaves_what_came_since(tmp_path: Path) -> None:
     (reset,) = found.report.resets
     assert (reset.source, reset.first_row, reset.requests, reset.lost_tokens) == ("told", 2, 1, 2048)
     assert found.report.faults[0].lost_tokens == 2048
+
+
+def test_what_makes_no_difference_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explained(tmp_path, RESENT, reset_at=(at(10), at(600))).report.notes == ()
+    for never in (at(-1), at(0), at(600)):
+        found = explained(tmp_path, RESENT, reset_at=(never,))
+        assert found.report.notes == ("no_reset_in_log",) and found.report.resets == ()
+    events = tmp_path / "events.jsonl"
+    events.write_text(json.dumps({"ts": 1.0, "events": []}) + "\n")
+    assert explained(tmp_path, RESENT, kv_events=str(events)).report.notes == ("no_reset_recorded",)
+    events.write_text(json.dumps({"ts": 1.0, "events": [{"type": "AllBlocksCleared"}]}) + "\n")
+    assert explained(tmp_path, RESENT, kv_events=str(events)).report.notes == ("no_recorded_reset_in_log",)
+    for command in ("explain", "lint"):
+        assert main([command, str(tmp_path / "log.jsonl"), "--kv-events", str(events)]) == 0
+        assert NOTES["no_recorded_reset_in_log"] in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_told_reset_of_two_replicas_is_one(tmp_path: Path) -> None:

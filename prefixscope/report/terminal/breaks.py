@@ -61,6 +61,7 @@ def lint_report(report: BreaksReport, failing: Sequence[Fault], look: Look) -> R
     parts.append(Text(f"{checked}: {said}" + (f"; {plural(len(others), 'other fault')}" if others else "") + "."))
     if report.not_compared:
         parts.append(Text(f"{plural(report.not_compared, 'request')} could not be compared (memory or time)."))
+    parts += [Text(NOTES[note]) for note in report.notes]
     return Group(*parts)
 
 
