@@ -21,7 +21,7 @@ __all__ = ["Rows"]
 
 
 class Rows:
-    """Columns as arrays of machine integers: read one by one, a numpy array is slow and a list of a million is large.
+    """Columns as views of machine integers: read one by one, a numpy array is slow and a list of a million is large.
 
     `shared` and `parents` are as if media separated nothing; `reused` is what the engine sees. `scopes` number the
     namespaces without their media.
@@ -96,7 +96,6 @@ class Rows:
         return Comparison(new, old, first, self.store, self.texts)
 
 
-def _column(values: npt.NDArray[Any]) -> array[int]:
-    column = array("q")
-    column.frombytes(np.ascontiguousarray(values, np.int64).tobytes())
-    return column
+def _column(values: npt.NDArray[Any]) -> memoryview:
+    """The values of an array without a copy, read one by one as Python numbers."""
+    return np.ascontiguousarray(values).data
