@@ -14,6 +14,7 @@ from prefixscope.ingest.settings import IngestOptions, model_table, prompt_rules
 from prefixscope.ingest.workers import log_bytes, read_with_workers, worker_count
 from prefixscope.logs import LogFile, LogReading
 from prefixscope.logs.hash_columns import HashColumns
+from prefixscope.models.deadline import standing_timer
 from prefixscope.models.encode import EncoderDisagreement
 from prefixscope.models.identity import new_salt_key
 from prefixscope.models.prompt import Made, PromptMaker, Started
@@ -68,13 +69,13 @@ def _read_once(
     run = Run(options, maker, reading.ledger, numbers)
     run.distrusted.update(distrusted)
     workers = worker_count(files, options)
-    with _collector_relaxed():
+    with _collector_relaxed(), standing_timer():
         if workers > 1:
             read_with_workers(workers, reading, run, salt_key, progress)
         else:
             _read_alone(reading, run, progress)
-    progress(reading.ledger.requests_read)
-    return run.finish(progress)
+        progress(reading.ledger.requests_read)
+        return run.finish(progress)
 
 
 def _read_alone(reading: LogReading, run: Run, progress: Callable[[int], None]) -> None:

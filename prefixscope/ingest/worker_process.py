@@ -17,6 +17,7 @@ from typing import IO
 from prefixscope.errors import PrefixscopeError, WorkerError
 from prefixscope.ingest.parcel import Job, Packer
 from prefixscope.ingest.settings import prompt_rules
+from prefixscope.models.deadline import standing_timer
 from prefixscope.models.encode import EncoderDisagreement
 from prefixscope.models.prompt import PromptMaker
 
@@ -33,13 +34,14 @@ def serve() -> None:
     packer = Packer(PromptMaker(rules), with_bodies=options.breaks)
     gc.set_threshold(20_000, 20, 100)
     first = True
-    while True:
-        job = jobs.get()
-        pickle.dump(_answer(packer, job), answers, protocol=5)
-        answers.flush()
-        if first:
-            gc.freeze()  # what was loaded stays
-            first = False
+    with standing_timer():
+        while True:
+            job = jobs.get()
+            pickle.dump(_answer(packer, job), answers, protocol=5)
+            answers.flush()
+            if first:
+                gc.freeze()  # what was loaded stays
+                first = False
 
 
 def _own_stdout() -> IO[bytes]:

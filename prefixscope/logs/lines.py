@@ -25,6 +25,7 @@ __all__ = [
     "Note",
     "decode_line",
     "ends_early",
+    "is_faithful",
     "line_batches",
     "plain_object",
 ]
@@ -146,15 +147,15 @@ def plain_object(raw: bytes) -> dict[str, Json] | None:
     """The object of a line that orjson reads without changing anything; None for every other line."""
     try:
         value = orjson.loads(raw)
-        if type(value) is dict and _is_faithful(raw, value):
+        if type(value) is dict and is_faithful(raw, orjson.dumps(value)):
             return value
     except (orjson.JSONDecodeError, orjson.JSONEncodeError, RecursionError):
         pass
     return None
 
 
-def _is_faithful(raw: bytes, value: Json) -> bool:
-    """Whether orjson kept everything: no repeated key, no integer turned into a float.
+def is_faithful(raw: bytes, written: bytes) -> bool:
+    """Whether orjson kept everything: no repeated key, no integer turned into a float. `written` is what it writes.
 
     Proof for keys: outside strings a colon belongs to a key; inside strings colons come through unchanged unless
     written as \\u003a. A dropped key loses its colon at least, so equal counts mean that nothing was dropped.
@@ -162,7 +163,6 @@ def _is_faithful(raw: bytes, value: Json) -> bool:
     3 neighbours among every fifth character and 9 among every second, so the cheap looks at those miss none. Many
     that long do fit: where nothing but spaces differs, none became a float, which is written in another way.
     """
-    written = orjson.dumps(value)
     if written == raw:
         return True
     if written.count(b":") != raw.count(b":"):

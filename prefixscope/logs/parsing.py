@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from prefixscope.logs.detect import FilePlan
 from prefixscope.logs.hash_columns import FEWEST_ROWS, HashColumns, PlainRows, hash_columns, id_kind, is_plain
+from prefixscope.logs.known_pieces import KnownPieces
 from prefixscope.logs.lines import Decoded, LineBatch, decode_line, plain_object
 from prefixscope.logs.registry import FORMATS
 from prefixscope.logs.rows import Fault, LogFormat, Row
@@ -29,10 +30,13 @@ class ParsedBatch:
     resolution_ns: int | None
 
 
-def parse_batch(batch: LineBatch, plan: FilePlan, *, columns: bool = False) -> ParsedBatch:
+def parse_batch(
+    batch: LineBatch, plan: FilePlan, *, columns: bool = False, known: KnownPieces | None = None
+) -> ParsedBatch:
     """The requests of a batch of lines. Pure: the same bytes and plan give the same records, in any process.
 
-    With `columns`, plain rows of a hash trace that follow one another come as one HashColumns.
+    With `columns`, plain rows of a hash trace that follow one another come as one HashColumns. `known` is a memory of
+    the batches before, which saves time; records then share their messages.
     """
     clock = Clock(plan.clock, plan.tick)
     found = _Found([], [Fault(line, reason, "skip") for line, reason in batch.skipped_lines], [])
@@ -40,7 +44,7 @@ def parse_batch(batch: LineBatch, plan: FilePlan, *, columns: bool = False) -> P
         if columns and FORMATS[plan.format].has_columns:
             _parse_columns(batch, plan, clock, found)
         else:
-            _parse(batch, plan, clock, found)
+            _parse(batch, plan, clock, found, known or KnownPieces())
     return ParsedBatch(
         tuple(found.records), tuple(found.faults), tuple(found.blank_lines), clock.seen, clock.resolution
     )
@@ -65,10 +69,13 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _parse(batch: LineBatch, plan: FilePlan, clock: Clock, found: _Found) -> None:
+def _parse(batch: LineBatch, plan: FilePlan, clock: Clock, found: _Found, known: KnownPieces) -> None:
     last = batch.last_line if batch.ends_cut else -1
     for line, raw in batch.lines():
-        if not raw or raw.isspace():
+        value = known.plain_object(raw)
+        if value is not None:
+            _read(line, raw, value, plan, clock, found)
+        elif not raw or raw.isspace():
             found.blank_lines.append(line)
         else:
             _read_all(line, raw, decode_line(raw, may_be_cut=line == last), plan, clock, found)

@@ -15,6 +15,7 @@ from prefixscope.logs.compression import BrokenStreamError, decompressed
 from prefixscope.logs.detect import FilePlan, plan_for
 from prefixscope.logs.documents import MAX_DOCUMENT_BYTES, document_batches
 from prefixscope.logs.hash_columns import HashColumns
+from prefixscope.logs.known_pieces import KnownPieces
 from prefixscope.logs.ledger import FileSummary, Ledger
 from prefixscope.logs.lines import BATCH_BYTES, MAX_LINE_BYTES, LineBatch, line_batches
 from prefixscope.logs.parsing import ParsedBatch, first_requests, parse_batch, request_count
@@ -80,11 +81,11 @@ class OpenLog:
         """The file's lines in order. At the end a fault of the compressed data is a skipped line of the last batch."""
         stream = chain([self._head], self._chunks)
         batches = line_batches(stream) if self.plan.layout == "lines" else self._document(stream)
-        line = 1
+        batch = LineBatch(b"", 1, ends_cut=True)
         for batch in batches:
-            line = batch.last_line
             yield batch
         if self.broken is not None:
+            line = batch.last_line
             yield LineBatch(b"", line, skipped_lines=((line, self.broken),))
 
     def _document(self, stream: Iterator[bytes]) -> Iterator[LineBatch]:
@@ -126,13 +127,14 @@ class LogReading:
 
     def runs(self, *, columns: bool = True) -> Iterator[LoggedRequest | HashColumns]:
         """The same requests; with `columns`, plain rows of hash traces come many at once."""
+        known = KnownPieces()
         for file in self.files:
             if self._remaining() == 0:
                 return
             log = OpenLog(file, self.options)
             summary = self.begin(log.plan)
             for batch in log.batches():
-                yield from self.take(parse_batch(batch, log.plan, columns=columns), summary)
+                yield from self.take(parse_batch(batch, log.plan, columns=columns, known=known), summary)
                 if self._remaining() == 0:
                     return
 

@@ -18,7 +18,7 @@ __all__ = ["arrival_times", "openai_requests"]
 
 PROMPT_FIELDS = ("messages", "prompt", "prompt_token_ids")
 OTHER_PROMPT_FIELDS = ("input", "contents", "text", "input_ids")  # Responses, Gemini, SGLang's own API
-_REDACTED = frozenset({"redacted-by-litellm"})
+_REDACTED = "redacted-by-litellm"
 _HEALTH_PATHS = ("/health", "/ping", "/healthz", "/livez", "/readyz")
 _OTHER_APIS = ("/responses", "/messages", ":generatecontent", "/api/chat", "/api/generate")
 
@@ -51,7 +51,7 @@ def openai_requests(row: Row, body: Mapping[str, Json], *, wrapped: bool) -> tup
         return row.skip(reason)
     call = _call(row, outside, body, answer)
     if _failed(call, first_present(outside, ("usage",)) or answer.usage):
-        return row.skip("failed_before_prefill", status=call.status)
+        return row.skip("failed_before_prefill", status=call["status"])
     try:
         variants = list(_variants(body))
     except _BadPromptError as bad:
@@ -93,7 +93,11 @@ _NO_GENERATION = frozenset({
 })  # fmt: skip
 
 
-def _call(row: Row, outside: Mapping[str, Json], body: Mapping[str, Json], answer: Answer) -> LoggedRequest:
+_Call = dict[str, Any]
+"""Fields of LoggedRequest that are the same for every prompt of a call."""
+
+
+def _call(row: Row, outside: Mapping[str, Json], body: Mapping[str, Json], answer: Answer) -> _Call:
     """Everything but the prompt."""
     time_ns = _time(row, outside, fields.TIME)
     first_token = _time(row, outside, fields.FIRST_TOKEN)
@@ -107,24 +111,22 @@ def _call(row: Row, outside: Mapping[str, Json], body: Mapping[str, Json], answe
     output_ids = token_ids(logged_ids)
     if logged_ids is not None and output_ids is None:
         row.warn("invalid_output_token_ids")
-    return LoggedRequest(
-        source=row.source,
-        kind="chat",
-        body=body,
-        request_id=answer.request_id if logged_id is None else text_of(logged_id),
-        time_ns=time_ns,
-        first_token_ns=_after(time_ns, outside, fields.FIRST_TOKEN_AFTER) if first_token is None else first_token,
-        finished_ns=_after(time_ns, outside, fields.FINISHED_AFTER) if finished is None else finished,
-        model=text_of(first_present(body, ("model",)) or outside.get("model")),
-        adapter=fields.adapter_of(first_present(outside, fields.ADAPTER)),
-        output_token_ids=output_ids,
-        usage=_usage(row, outside, answer),
-        session_id=_session(outside, body, inner),
-        tenant=text_of(first_present(outside, fields.TENANT)) or text_of(body.get("user")),
-        replica=text_of(first_present(outside, fields.REPLICA)),
-        status=answer.status if status is None else status,
-        n=samples if isinstance(samples, int) and not isinstance(samples, bool) and 0 < samples < COUNT_END else 1,
-    )
+    return {
+        "source": row.source,
+        "request_id": answer.request_id if logged_id is None else text_of(logged_id),
+        "time_ns": time_ns,
+        "first_token_ns": _after(time_ns, outside, fields.FIRST_TOKEN_AFTER) if first_token is None else first_token,
+        "finished_ns": _after(time_ns, outside, fields.FINISHED_AFTER) if finished is None else finished,
+        "model": text_of(first_present(body, ("model",)) or outside.get("model")),
+        "adapter": fields.adapter_of(first_present(outside, fields.ADAPTER)),
+        "output_token_ids": output_ids,
+        "usage": _usage(row, outside, answer),
+        "session_id": _session(outside, body, inner),
+        "tenant": text_of(first_present(outside, fields.TENANT)) or text_of(body.get("user")),
+        "replica": text_of(first_present(outside, fields.REPLICA)),
+        "status": answer.status if status is None else status,
+        "n": samples if isinstance(samples, int) and not isinstance(samples, bool) and 0 < samples < COUNT_END else 1,
+    }
 
 
 def _session(outside: Mapping[str, Json], body: Mapping[str, Json], metadata: Mapping[str, Json]) -> str | None:
@@ -172,15 +174,15 @@ def _usage(row: Row, outside: Mapping[str, Json], answer: Answer) -> Usage | Non
     return usage
 
 
-def _failed(call: LoggedRequest, logged_usage: Json) -> bool:
+def _failed(call: _Call, logged_usage: Json) -> bool:
     """Whether the engine never saw the prompt: an error status and no sign of work done."""
-    if call.status is None or call.status < 400:
+    if call["status"] is None or call["status"] < 400:
         return False
     worked = isinstance(logged_usage, dict) and any(
         isinstance(count, int) and not isinstance(count, bool) and count > 0 for count in logged_usage.values()
     )
-    produced = call.usage is not None and bool(call.usage.output_tokens)
-    return not (worked or produced or call.output_token_ids or call.first_token_ns is not None)
+    produced = call["usage"] is not None and bool(call["usage"].output_tokens)
+    return not (worked or produced or call["output_token_ids"] or call["first_token_ns"] is not None)
 
 
 def _variants(body: Mapping[str, Json]) -> Iterator[_Variant]:
@@ -194,7 +196,7 @@ def _variants(body: Mapping[str, Json]) -> Iterator[_Variant]:
     if messages:
         if not all(isinstance(message, dict) for message in messages):
             raise _BadPromptError("invalid_messages")
-        if any(isinstance(content, str) and content in _REDACTED for content in (m.get("content") for m in messages)):
+        if any(message.get("content") == _REDACTED for message in messages):
             raise _BadPromptError("redacted_prompt")
         yield _Variant("chat", body, 3)
         return
@@ -208,7 +210,7 @@ def _variants(body: Mapping[str, Json]) -> Iterator[_Variant]:
             raise _BadPromptError("no_prompt")
         return
     if isinstance(prompt, str):
-        if prompt in _REDACTED:
+        if prompt == _REDACTED:
             raise _BadPromptError("redacted_prompt")
         yield _Variant("text", body, 3)
         return
@@ -237,33 +239,28 @@ def _with_prompt(body: Mapping[str, Json], old: str, new: str, prompt: Json) -> 
     return {(new if key == old else key): (prompt if key == old else held) for key, held in body.items()}
 
 
-def _records(row: Row, call: LoggedRequest, variants: list[_Variant], answer: Answer) -> tuple[LoggedRequest, ...]:
+def _records(row: Row, call: _Call, variants: list[_Variant], answer: Answer) -> tuple[LoggedRequest, ...]:
     several = len(variants) > 1
-    usage = call.usage
+    usage, each, own_ids = call["usage"], call["n"], call["output_token_ids"]
     if several and usage is not None:
         row.warn("usage_covers_several_prompts", prompts=len(variants))
         usage = None
-    choices = answer.choices if not several or len(answer.choices) >= len(variants) * call.n else ()
+    choices = answer.choices if not several or len(answer.choices) >= len(variants) * each else ()
     records: list[LoggedRequest] = []
     for place, variant in enumerate(variants):
         name = "prompt_token_ids" if variant.kind == "tokens" else "prompt"
         if variant.kind != "chat" and not (variant.body.get(name) or variant.body.get("prompt_embeds")):
             row.skip("no_prompt")
             continue
-        choice = place * call.n
+        choice = place * each
         response, output_ids = choices[choice] if choice < len(choices) else (None, None)
-        if call.output_token_ids is not None and not several:
-            output_ids = call.output_token_ids
+        if own_ids is not None and not several:
+            output_ids = own_ids
+        own = {**call, "usage": usage, "output_token_ids": output_ids}
         records.append(
-            replace(
-                call,
-                kind=variant.kind,
-                body=variant.body,
-                tier=variant.tier,
-                response=response,
-                usage=usage,
-                output_token_ids=output_ids,
+            LoggedRequest(
+                **own, kind=variant.kind, body=variant.body, tier=variant.tier, response=response,
                 prompts_in_call=len(variants),
             )
-        )
+        )  # fmt: skip
     return tuple(records)

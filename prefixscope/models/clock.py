@@ -20,14 +20,15 @@ class RequestClock:
     ('01 Jan 1970', True)
     """
 
-    __slots__ = ("asked", "now")
+    __slots__ = ("_time_ns", "asked")
 
     def __init__(self, time_ns: int | None) -> None:
         self.asked = False
-        # engines print datetime.now() without a zone; their zone is not in any log, so it is UTC here
-        moment = FIXED_DATE if time_ns is None else _EPOCH + timedelta(microseconds=time_ns // 1000)
-        self.now = moment.replace(tzinfo=None)
+        self._time_ns = time_ns
 
     def strftime_now(self, pattern: str) -> str:
         self.asked = True
-        return self.now.strftime(pattern)
+        time_ns = self._time_ns
+        # engines print datetime.now() without a zone; their zone is not in any log, so it is UTC here
+        moment = FIXED_DATE if time_ns is None else _EPOCH + timedelta(microseconds=time_ns // 1000)
+        return moment.replace(tzinfo=None).strftime(pattern)

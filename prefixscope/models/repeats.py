@@ -49,11 +49,13 @@ class Repeats:
     def __init__(self, room: int = ROOM) -> None:
         self._room = room
         self._known: OrderedDict[Hashable, list[_Kept]] = OrderedDict()
+        self._asked: tuple[Conversation | str, tuple[Hashable, ...], Hashable] | None = None
         self.found = 0
 
     def get(self, conversation: Conversation | str, *settings: Hashable) -> PromptText | None:
         """The prompt of an equal conversation (or text) under equal settings, if it is still kept."""
         key = (_at_a_glance(conversation), settings)
+        self._asked = conversation, settings, key
         alike = self._known.get(key)
         if alike is None:
             return None
@@ -67,7 +69,11 @@ class Repeats:
 
     def put(self, conversation: Conversation | str, prompt: PromptText, *settings: Hashable) -> None:
         """Keeps a prompt that `get` did not find, and drops those not seen for longest where it needs their room."""
-        key = (_at_a_glance(conversation), settings)
+        asked = self._asked
+        if asked is not None and asked[0] is conversation and asked[1] == settings:
+            key = asked[2]
+        else:
+            key = (_at_a_glance(conversation), settings)
         self._known.setdefault(key, []).append(_Kept(conversation, prompt))
         self._known.move_to_end(key)
         self._room -= len(prompt.text)

@@ -1,8 +1,9 @@
 """The sandbox that chat templates run in, with its verdicts remembered.
 
 jinja2's sandbox asks for every attribute anew whether it is safe, which is most of the time of rendering a chat. For
-plain data the answer depends on nothing but type and name, so it is asked once. Nothing else is different: the filters,
-tests, globals and extensions are those of the environment given, and whatever is not plain data takes jinja2's own way.
+plain data the answer depends on nothing but type and name, so it is asked once, and the compiled template does not ask
+for the usual cases at all (template_code.py). Nothing else is different: the filters, tests, globals and extensions are
+those of the environment given, and whatever is not plain data takes jinja2's own way.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from jinja2.runtime import Context, LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
+from prefixscope.models.template_code import OF_DICT, DirectCode
+
 __all__ = ["RememberingSandbox", "remembering"]
 
 _PLAIN = frozenset({dict, list, tuple, str, int, float, bool, NoneType})
-_OF_DICT = frozenset(dir(dict))
+_OF_NAMESPACE: Any = Namespace.__getattribute__
 _FORMATTING = ("format", "format_map")
 """Methods of str that the sandbox replaces by its own."""
 
@@ -28,16 +31,20 @@ _FORMATTING = ("format", "format_map")
 class RememberingSandbox(ImmutableSandboxedEnvironment):
     """ImmutableSandboxedEnvironment with the same answers, found faster. Made by `remembering` only."""
 
+    code_generator_class = DirectCode
     _safe: dict[tuple[type, str], bool]
+    _namespaces: frozenset[type] = frozenset()
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         kind = type(obj)
-        if kind is dict and attribute not in _OF_DICT:
+        if kind is dict and attribute not in OF_DICT:
             # no attribute of a dict has this name, so jinja2 would go on to the key
-            try:
-                return obj[attribute]
-            except KeyError:
-                return self.undefined(obj=obj, name=attribute)
+            return obj[attribute] if attribute in obj else self.undefined(obj=obj, name=attribute)
+        if kind in self._namespaces:
+            names = object.__getattribute__(obj, "_Namespace__attrs")
+            if attribute in names and attribute[:1] != "_":
+                value = names[attribute]
+                return value if type(value) in _PLAIN else self.wrap_str_format(value) or value
         safe = self._safe.get((kind, attribute))
         if safe is None:
             safe = self._safe[kind, attribute] = self._always_safe(obj, kind, attribute)
@@ -66,6 +73,11 @@ class RememberingSandbox(ImmutableSandboxedEnvironment):
             kwargs.pop("_block_vars", None)
             kwargs.pop("_loop_vars", None)
             return __obj(*args, **kwargs)
+        # nor is the class of namespaces, which was looked at when it was taken up
+        if type(__obj) is type and __obj in __self._namespaces and not args:
+            kwargs.pop("_block_vars", None)
+            kwargs.pop("_loop_vars", None)
+            return __obj(**kwargs)
         return super().call(__context, __obj, *args, **kwargs)
 
 
@@ -109,6 +121,11 @@ def remembering(environment: Environment) -> RememberingSandbox:
     copy.__class__ = RememberingSandbox
     quick = cast(RememberingSandbox, copy)
     quick._safe = {}
+    namespace: Any = environment.globals["namespace"]
+    if type(namespace) is type and getattr(namespace, "__getattribute__", None) is _OF_NAMESPACE:
+        marks = ("unsafe_callable", "alters_data", "jinja_pass_arg")
+        if not any(hasattr(namespace, mark) for mark in marks):
+            quick._namespaces = frozenset({namespace})
     tojson = environment.filters["tojson"]
     if not hasattr(tojson, "jinja_pass_arg"):  # jinja2's own is also given its surroundings
         quick.filters = {**environment.filters, "tojson": _RememberedJson(tojson)}

@@ -39,7 +39,8 @@ _NOT_VARIABLES = frozenset({
     "return_tensors", "return_dict", "return_assistant_tokens_mask", "tokenizer_kwargs", "sanitize_control_tokens",
 })  # fmt: skip
 _OWN_ARGUMENTS = frozenset({"messages", "add_generation_prompt", "continue_final_message"})
-_REASONING_KEYS = ("reasoning_content", "thinking", "reasoning")
+_REASONING_NAMES = ("reasoning_content", "thinking", "reasoning")
+_REASONING_KEYS = frozenset(_REASONING_NAMES)
 
 
 class Unrenderable(Exception):  # noqa: N818 - a counted outcome, not a failure of the run
@@ -133,7 +134,7 @@ def _variables(conversation: Conversation, special_tokens: Mapping[str, Json]) -
     tools, documents = options.pop("tools", tools), options.pop("documents", documents)
     for name in _OWN_ARGUMENTS:
         options.pop(name, None)
-    messages = [dict(message) for message in conversation.messages]
+    messages = [message if type(message) is dict else dict(message) for message in conversation.messages]
     return _Variables(messages, tools, documents, {**special_tokens, **options})
 
 
@@ -149,8 +150,11 @@ def _as_transformers(variables: _Variables) -> _Variables:
             raise TypeError("documents should be a list of dicts with 'title' and 'text' keys")
     messages = []
     for message in variables.messages:
+        if _REASONING_KEYS.isdisjoint(message) and None not in message.values():
+            messages.append(message)
+            continue
         kept = {key: value for key, value in message.items() if value is not None}
-        reasoning = next((kept[key] for key in _REASONING_KEYS if key in kept), None)
+        reasoning = next((kept[key] for key in _REASONING_NAMES if key in kept), None)
         if reasoning is not None:
             kept = {"thinking": reasoning, **kept, "reasoning_content": reasoning}
         messages.append(kept)
@@ -170,7 +174,8 @@ def _render_continued(
 
     if conversation.add_generation_prompt:
         raise ValueError("continue_final_message and add_generation_prompt can't both be set")
-    messages = variables.messages if plain else _normalize_chat_messages(variables.messages)
+    messages = [dict(message) for message in variables.messages]
+    messages = messages if plain else _normalize_chat_messages(messages)
     names = _compile_jinja_template(source).environment.globals
     before = names["strftime_now"]
     names["strftime_now"] = clock.strftime_now

@@ -11,11 +11,13 @@ from typing import Any
 import orjson
 import pytest
 
+from prefixscope.engines.wire import RENDERINGS
 from prefixscope.errors import PrefixscopeError
 from prefixscope.ingest import IngestOptions, ingest, model_table
 from prefixscope.ingest.parcel import Job, Packer
 from prefixscope.ingest.settings import prompt_rules
 from prefixscope.logs import LogFile, OpenLog, ReadOptions
+from prefixscope.logs.known_pieces import KnownPieces
 from prefixscope.models import encode
 from prefixscope.models.prompt import PromptMaker
 from tests.ingest.compared import MODEL, SAMPLES, assert_same, columns, read
@@ -155,3 +157,27 @@ def test_progress_is_told(log: Path) -> None:
     options = IngestOptions(ReadOptions(), model_table([MODEL], None))
     found = ingest([LogFile(str(log))], options, told.append)
     assert told == sorted(told) and told[-1] == found.report.requests_read
+
+
+@pytest.mark.parametrize("rendering", RENDERINGS)
+@pytest.mark.parametrize("name", ["support-chat.jsonl", "agent-tools.jsonl.gz"])
+def test_messages_known_from_earlier_lines_change_nothing(
+    rendering: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests share their messages then: no rendering, and nothing behind it, may change one."""
+    path = str(SAMPLES / name)
+    known = []
+    real = KnownPieces._fill
+
+    def fill(self: KnownPieces, value: Any, holder: Any, cut: Any) -> bool:
+        filled = real(self, value, holder, cut)
+        known.append((holder, repr(holder)))
+        return filled
+
+    monkeypatch.setattr(KnownPieces, "_fill", fill)
+    found = read(path, render=rendering, breaks=True)
+    assert len(known) > 100 and all(repr(holder) == before for holder, before in known)
+    messages = [message for holder, _ in known for message in holder["messages"]]
+    assert len(set(map(id, messages))) < 0.8 * len(messages)
+    monkeypatch.setattr(KnownPieces, "plain_object", lambda self, raw: None)
+    assert_same(found, read(path, render=rendering, breaks=True))

@@ -34,9 +34,9 @@ class Bytes:
 def test_the_first_texts_and_a_sample_are_compared() -> None:
     fast, judge = Bytes("fast"), Bytes("judge")
     encoder = CheckedEncoder(fast, judge)
-    for number in range(5000):
+    for number in range(20_000):
         assert encoder.encode(f"text {number}", False) == ids_to_bytes(list(f"text {number}".encode()))
-    assert encoder.checked + encoder.unchecked == 5000 == fast.calls
+    assert encoder.checked + encoder.unchecked == 20_000 == fast.calls
     assert judge.calls == encoder.checked
     assert ALWAYS_CHECKED + 5 <= encoder.checked <= ALWAYS_CHECKED + 60
     assert encoder.name == "fast" and not encoder.disagreed
@@ -53,7 +53,7 @@ def test_a_late_difference_asks_to_start_over_once() -> None:
     encoder = CheckedEncoder(Bytes("fast", wrong_at="bad"), Bytes("judge"))
     random_numbers = random.Random(3)
     with pytest.raises(EncoderDisagreement):
-        for number in range(3000):
+        for number in range(20_000):
             encoder.encode(f"{'bad' if number > 200 else ''} {random_numbers.random()}", False)
     assert encoder.encode("bad", False) == ids_to_bytes(list(b"bad"))
 
@@ -71,7 +71,7 @@ def test_the_same_texts_are_sampled_whatever_came_before() -> None:
         for number in range(ALWAYS_CHECKED):
             encoder.encode(f"warm {first} {number}", False)
         chosen = set()
-        for number in range(2000):
+        for number in range(20_000):
             before = judge.calls
             encoder.encode(f"text {number}", False)
             if judge.calls > before:

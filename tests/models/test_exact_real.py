@@ -52,7 +52,7 @@ def test_chats_are_encoded_as_by_the_plain_library(model: LoadedModel) -> None:
     """The unchecked engine itself, on rendered prompts that repeat and grow."""
     name = str(model.entry.location).rpartition("tokenizer-")[2]
     assert isinstance(model.encoder, CheckedEncoder) and model.encoder._fast is not None
-    fast = model.encoder._fast
+    fast, judge = model.encoder._fast, TokenizersEncoder(model.tokenizer)
     sources = or_skip(templates)
     seen: Counter[str] = Counter()
     for source in (*model.templates.values(), *(sources[paired] for paired in TEMPLATES[name])):
@@ -68,6 +68,7 @@ def test_chats_are_encoded_as_by_the_plain_library(model: LoadedModel) -> None:
             assert prompt is not None
             right = plain(model, prompt)
             assert given(made.prompt.tokens) == right == given(fast.encode(prompt, False)), repr(prompt)
+            assert given(judge.encode(prompt, False)) == right, repr(prompt)
             seen["equal"] += 1
     assert seen["equal"] > 0.6 * CHATS * len(TEMPLATES[name]), seen
 
@@ -78,7 +79,9 @@ def test_bare_texts_too(model: LoadedModel) -> None:
     for _ in range(300):
         prompt = text(draw, 30)
         for special in (False, True):
-            assert given(model.encoder._fast.encode(prompt, special)) == plain(model, prompt, special), repr(prompt)
+            right = plain(model, prompt, special)
+            assert given(model.encoder._fast.encode(prompt, special)) == right, repr(prompt)
+            assert given(TokenizersEncoder(model.tokenizer).encode(prompt, special)) == right, repr(prompt)
 
 
 def test_segments_are_exact_for_every_tokenizer(model: LoadedModel) -> None:

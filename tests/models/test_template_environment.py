@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ from jinja2.ext import Extension
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from prefixscope.models import template_environment as own
+from prefixscope.models.sandbox import remembering
 from prefixscope.models.template_environment import equal_environments, own_environment, template_environment
 from tests.models.conversations import CONVERSATIONS
+from tests.models.fuzz import chat
 from tests.real_tokenizers import or_skip, templates
 
 
@@ -98,3 +101,35 @@ def test_every_template_renders_alike() -> None:
             assert told[0].replace(own.__name__, "") == told[1].replace("transformers.utils.chat_template_utils", "")
             rendered += 1
     assert rendered > 900
+
+
+@pytest.mark.real_tokenizers
+def test_every_template_renders_fuzzed_chats_as_jinja2_does() -> None:
+    """Text or error, from the sandbox that remembers and its own code, against the plain one of transformers."""
+    theirs = own._transformers_environment()
+    quick, rendered, refused = remembering(theirs), 0, 0
+    for name, source in or_skip(templates).items():
+        try:
+            one, other = theirs.from_string(source), quick.from_string(source)
+        except Exception:
+            continue
+        draw = random.Random(name)
+        for number in range(25):
+            body = chat(draw)
+            if number % 5 == 4:  # what no server lets through
+                role, content = draw.choice(["user", "odd", None]), draw.choice([None, 1, []])
+                body["messages"][-1] = {"role": role, "content": content}
+            values = {"messages": body["messages"], "tools": body.get("tools"),
+                      "add_generation_prompt": number % 2 == 0, "bos_token": "<s>", "eos_token": "</s>",
+                      "strftime_now": lambda pattern: pattern, **body.get("chat_template_kwargs", {})}  # fmt: skip
+            before, told = repr(body), []
+            for template in (one, other):
+                try:
+                    told.append(template.render(**values))
+                except Exception as error:
+                    told.append(f"{type(error).__name__} {error}".partition(" at 0x")[0])
+                    refused += 1
+            assert told[0] == told[1], name
+            assert repr(body) == before, "messages are shared between requests: no template may change one"
+            rendered += 1
+    assert rendered > 1500 and refused < rendered
