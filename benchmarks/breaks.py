@@ -7,7 +7,9 @@ of their own.
 
 Logs are made here, seeded; `--file` takes one that exists, `--write` only makes one. What is compared is CPU time (user
 and system, all threads) without imports, loading the tokenizer and building the fast one; the ratio of whole processes
-is printed beside it. Everything in the logs is invented.
+is printed beside it. The steps that every log may use before comparing has a budget weigh much in logs of some thousand
+requests and little in long ones: the last two columns are of a third run without them. Everything in the logs is
+invented.
 """
 
 from __future__ import annotations
@@ -175,13 +177,16 @@ def write(path: str, name: str, requests: int, tokens: int, seed: int) -> None:
             file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
 
 
-def measure(log: str, tokenizer: str, with_breaks: bool, workers: int) -> dict[str, Any]:
-    """One run in this process."""
+def measure(log: str, tokenizer: str, with_breaks: bool, workers: int, free: bool) -> dict[str, Any]:
+    """One run in this process; without the `free` steps the budget counts from the first request on."""
     from contenders import StartUp
 
+    from prefixscope.breaks import effort
     from prefixscope.ingest import IngestOptions, ingest, model_table
     from prefixscope.logs import LogFile, ReadOptions
 
+    if not free:
+        effort._FREE = 0
     start_up = StartUp()
     table = model_table([f"*={tokenizer}"], None)
     options = IngestOptions(ReadOptions(), table, render="transformers", breaks=with_breaks, workers=workers)
@@ -211,9 +216,10 @@ def _cpu_s() -> float:
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
-def measured(log: str, tokenizer: str, with_breaks: bool, workers: int) -> dict[str, Any]:
+def measured(log: str, tokenizer: str, with_breaks: bool, workers: int, free: bool = True) -> dict[str, Any]:
     """The same in a process of its own."""
-    arguments = ("--measure", log, "--tokenizer", tokenizer, "--workers", workers, *(["--with"] if with_breaks else []))
+    switches = [*(["--with"] if with_breaks else []), *([] if free else ["--no-free-steps"])]
+    arguments = ("--measure", log, "--tokenizer", tokenizer, "--workers", workers, *switches)
     command = [sys.executable, str(Path(__file__).resolve()), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -227,6 +233,7 @@ def compared(name: str, log: str, asked: argparse.Namespace) -> dict[str, float]
     rounds = []
     for _ in range(asked.rounds):
         without, found = (measured(log, asked.tokenizer, on, asked.workers) for on in (False, True))
+        long = measured(log, asked.tokenizer, True, asked.workers, free=False)
         rounds.append(
             {
                 "requests": without["requests"],
@@ -237,6 +244,9 @@ def compared(name: str, log: str, asked: argparse.Namespace) -> dict[str, float]
                 "whole ratio": found["whole_s"] / without["whole_s"],
                 "without peak MB": without["peak_mb"],
                 "with peak MB": found["peak_mb"],
+                "not compared %": _not_compared(found),
+                "long ratio": long["work_s"] / without["work_s"],
+                "long not compared %": _not_compared(long),
             }
         )
     ratios = sorted(one["ratio"] for one in rounds)
@@ -247,9 +257,14 @@ def compared(name: str, log: str, asked: argparse.Namespace) -> dict[str, float]
     return medians
 
 
+def _not_compared(found: dict[str, Any]) -> float:
+    return 100.0 * float(found["causes"].get("not_compared", 0)) / float(found["requests"])
+
+
 COLUMNS = (
     ("requests", 8, 0), ("tokens/request", 14, 0), ("without us/request", 18, 0), ("with us/request", 15, 0),
     ("ratio", 5, 2), ("whole ratio", 11, 2), ("without peak MB", 15, 0), ("with peak MB", 12, 0),
+    ("not compared %", 14, 1), ("long ratio", 10, 2), ("long not compared %", 19, 1),
 )  # fmt: skip
 
 
@@ -265,6 +280,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--file", help="a log in place of generated ones")
     parser.add_argument("--write", metavar="FILE", help="write the log and stop")
     parser.add_argument("--measure", metavar="FILE", help=argparse.SUPPRESS)
+    parser.add_argument("--no-free-steps", dest="free", action="store_false", help=argparse.SUPPRESS)
     parser.add_argument("--with", dest="with_breaks", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -272,7 +288,7 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     asked = arguments()
     if asked.measure:
-        print(json.dumps(measure(asked.measure, asked.tokenizer, asked.with_breaks, asked.workers)))
+        print(json.dumps(measure(asked.measure, asked.tokenizer, asked.with_breaks, asked.workers, asked.free)))
         return
     names = asked.log or list(LOGS)
     if asked.write:
