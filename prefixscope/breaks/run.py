@@ -102,9 +102,20 @@ class Run(RecentRows):
                 return kept
             verdict = self._again(row, other) or self._compared(row, other, session=False, comes_back=True)
             # what goes on from `previous` whole has its head: one that another request has is another variant
-            if verdict.cause not in NO_FAULTS and (previous is None or verdict.cause != "system_variant"):
+            if verdict.cause in NO_FAULTS or (previous is not None and verdict.cause == "system_variant"):
+                continue
+            if verdict.cause not in UNPROVEN or not self._is_nearer(row, verdict.first):
                 return verdict
         return None
+
+    def _is_nearer(self, row: int, first: int) -> bool:
+        """Whether the row that shares most has the same first turn or is kept whole, and shares more than `first`: what
+        has another head is then the same questions asked elsewhere."""
+        parent = self.parents[row]
+        if parent < 0 or self.shared[row] <= first + RELATED:
+            return False
+        one, other = (self.store.first_turn(self.store.node[self.order[number]]) for number in (row, parent))
+        return one == other or self._kept_whole(row, parent) is not None
 
     def _separated(self, row: int) -> Verdict | None:
         shared = min(self.shared[row], self.prompt[row])

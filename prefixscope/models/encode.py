@@ -160,13 +160,14 @@ class CheckedEncoder:
 class LateEncoder:
     """The judge alone for the first texts; a fast engine, built in the background, once there is enough to encode.
 
-    `waiting` tells that the engine is being built and that it is better to come back than to wait. Which texts the
+    With `ahead` it is built from the first text on: much is known to come. `waiting` tells that the engine is being built and that it is better to come back than to wait. Which texts the
     judge encodes, and so `name`, depends on the texts alone and not on how long the building takes.
     """
 
-    def __init__(self, judge: Encoder, build: Callable[[], Encoder]) -> None:
+    def __init__(self, judge: Encoder, build: Callable[[], Encoder], *, ahead: bool = False) -> None:
         self._judge = judge
         self._build = build
+        self._ahead = ahead
         self._thread: threading.Thread | None = None
         self._built: Encoder | None = None
         self._engine: Encoder | None = None
@@ -191,13 +192,9 @@ class LateEncoder:
     def _due(self) -> bool:
         return self._engine is None and self._thread is not None and len(self._early) >= ALWAYS_CHECKED
 
-    def begin(self) -> None:
-        """Starts to build now: much is known to come."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._build_it, name="build a fast tokenizer", daemon=True)
-            self._thread.start()
-
     def encode(self, text: str, add_special_tokens: bool) -> bytes:
+        if self._ahead:
+            self._begin()
         if self._due:
             self._engine = self._proved_engine()
         if self._engine is not None:
@@ -207,8 +204,14 @@ class LateEncoder:
             self._early.append((text, add_special_tokens, ids))
         self._characters += len(text)
         if self._characters >= BUILD_AFTER_CHARACTERS:
-            self.begin()
+            self._begin()
         return ids
+
+    def _begin(self) -> None:
+        if self._thread is None:
+            # no daemon: an interpreter that ends while foreign code of a daemon runs may be aborted as a whole
+            self._thread = threading.Thread(target=self._build_it, name="build a fast tokenizer")
+            self._thread.start()
 
     def _build_it(self) -> None:
         # whatever goes wrong while a foreign engine is built: the judge can do without it
@@ -280,10 +283,7 @@ def encoder_for(tokenizer: LoadedTokenizer, *, fast: bool = True, build: Build =
         return judge
     if build == "now":
         return CheckedEncoder(_fast_engine(tokenizer), judge)
-    late = LateEncoder(judge, lambda: _fast_engine(tokenizer))
-    if build == "ahead":
-        late.begin()
-    return late
+    return LateEncoder(judge, lambda: _fast_engine(tokenizer), ahead=build == "ahead")
 
 
 def without_surrogates(text: str) -> tuple[str, int]:

@@ -209,6 +209,24 @@ def test_the_judge_serves_until_the_engine_is_there_and_which_texts_it_encodes_i
         assert late.name == "fast" and fast.calls == ALWAYS_CHECKED + 1
 
 
+def test_who_only_decodes_builds_nothing_and_no_process_ends_while_something_is_built() -> None:
+    """Foreign code that runs in a daemon while the interpreter ends aborts the process."""
+    ready = threading.Event()
+
+    def build() -> Bytes:
+        ready.wait()
+        return Bytes("fast")
+
+    before = set(threading.enumerate())
+    late = LateEncoder(Bytes("judge"), build, ahead=True)
+    assert set(threading.enumerate()) == before and not late.waiting
+    late.encode("a", False)
+    (thread,) = set(threading.enumerate()) - before
+    assert not thread.daemon
+    ready.set()
+    thread.join()
+
+
 def test_an_engine_that_can_not_be_built_is_done_without() -> None:
     def build() -> Bytes:
         raise RuntimeError("no such model")
