@@ -13,9 +13,9 @@ from prefixscope.breaks.detectors.messages import (
     history_truncated,
     multimodal_content,
     null_content,
-    reasoning_dropped,
     tool_arguments_reserialized,
 )
+from prefixscope.breaks.detectors.reasoning import reasoning_dropped
 from prefixscope.breaks.detectors.texts import (
     content_changed,
     documents_reordered,

@@ -26,6 +26,7 @@ __all__ = [
 
 REASONING_KEYS = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
 _THOUGHT = re.compile(r"<(think|thinking|reasoning|thought)>.*?</\1>\s*", re.DOTALL)
+_EMPTY_THOUGHT = re.compile(r"<(think|thinking|reasoning|thought)>\s*</\1>\s*")
 
 
 def canonical(value: Json) -> str:
@@ -100,7 +101,7 @@ def thoughts_of(message: Mapping[str, Json]) -> list[str]:
     found = [value for key in REASONING_KEYS if isinstance(value := message.get(key), str) and value.strip()]
     content = message.get("content")
     if isinstance(content, str):
-        found += [match[0] for match in _THOUGHT.finditer(content)]
+        found += [match[0] for match in _THOUGHT.finditer(content) if not _EMPTY_THOUGHT.fullmatch(match[0])]
     for part in content if isinstance(content, list) else ():
         if isinstance(part, dict) and str(part.get("type")) in ("thinking", "reasoning"):
             found += [value for key in ("thinking", "text", "reasoning") if isinstance(value := part.get(key), str)]

@@ -8,9 +8,8 @@ other question.
 from __future__ import annotations
 
 from prefixscope.breaks.comparison import Comparison
-from prefixscope.breaks.forms import content_text
+from prefixscope.breaks.forms import content_text, json_canonical
 from prefixscope.breaks.passages import reordered_passages
-from prefixscope.breaks.spaces import space_only
 from prefixscope.breaks.volatile import common_chars, volatile_walk
 
 __all__ = [
@@ -21,12 +20,14 @@ __all__ = [
     "may_be_moved",
     "old_turns_return",
     "reordered_text",
+    "rewritten_when_answered",
     "same_turn_in_another_form",
     "went_back",
     "went_on",
 ]
 
-_OUTSIDE = ("user", "tool", "function", "ipython", "observation")
+_TOOLS = ("tool", "function", "ipython", "observation")
+_OUTSIDE = ("user", *_TOOLS)
 LONG_TURN = 200
 """Characters that must agree behind a clock or id before two turns are one text, not two questions."""
 GENERATION = 96
@@ -117,7 +118,10 @@ def same_turn_in_another_form(comparison: Comparison) -> bool:
     ours, theirs = content_text(new), content_text(old)
     if ours == theirs and (ours or new.get("role") == old.get("role")):
         return True
-    if space_only(ours, theirs) and ours.split() == theirs.split():
+    if ours.split() == theirs.split() or "".join(ours.split()) == "".join(theirs.split()) != "":
+        return True
+    read = json_canonical(ours)
+    if read is not None and read == json_canonical(theirs):
         return True
     if _cut_when_answered(comparison, ours, theirs):
         return True
@@ -134,11 +138,32 @@ def same_turn_in_another_form(comparison: Comparison) -> bool:
 
 
 def _cut_when_answered(comparison: Comparison, new: str, old: str) -> bool:
-    """Whether a turn that has an answer by now begins the old one, or goes on from it: a reminder came or went."""
-    assert comparison.bodies is not None
-    if comparison.equal_messages >= len(comparison.bodies[0].messages) - 1:
+    """Whether a turn that has an answer by now stands in the old one, or the old one in it: a reminder, a context or a
+    clock in front of it or behind it came or went."""
+    if not _is_answered(comparison) or min(len(new), len(old)) < SHORT_TURN:
         return False
-    return min(len(new), len(old)) >= SHORT_TURN and (new.startswith(old) or old.startswith(new))
+    return new in old or old in new or (len(cut := new.rstrip(".… ")) >= SHORT_TURN and old.startswith(cut))
+
+
+def _is_answered(comparison: Comparison) -> bool:
+    """Whether something follows the first message that differs."""
+    return comparison.bodies is not None and comparison.equal_messages < len(comparison.bodies[0].messages) - 1
+
+
+def rewritten_when_answered(comparison: Comparison) -> bool:
+    """Whether, within one session, an answered turn is the old one with another text: the result of the same tool call,
+    or a question of which much at the end is the same."""
+    if comparison.changed is None or not _is_answered(comparison):
+        return False
+    new, old = comparison.changed
+    role = new.get("role")
+    if role != old.get("role"):
+        return False
+    if role in _TOOLS:
+        return new.get("tool_call_id") == old.get("tool_call_id")
+    ours, theirs = content_text(new), content_text(old)
+    least = min(len(ours), len(theirs))
+    return common_chars(ours[::-1], theirs[::-1]) >= max(SHORT_TURN, (least + 1) // 2)
 
 
 _EXCHANGED = 32

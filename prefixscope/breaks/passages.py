@@ -26,6 +26,12 @@ _NUMBERING = re.compile(
 )
 _BLANK_LINES = re.compile(r"\n\s*\n")
 _LINE = re.compile(r"\n")
+_ELEMENT = re.compile(
+    r"(?<=\[)\s*(?=[{\"'])"
+    r"|(?<=[}\"'\]])\s*,\s*(?=\{|([\"'])(?:\\.|(?!\1)[^\\])*+\1\s*(?:[,\]]|\Z))"
+    r"|(?<=[}\"'])\s*(?=\])"
+)
+"""Between objects or texts of a list, as JSON or Python print it, and at its ends; not between keys of an object."""
 _SENTENCE = re.compile(r"[.!?](\s+)")
 _LEAST = 40
 """Characters of passages that must have changed places."""
@@ -52,6 +58,10 @@ def _at_blank_lines(text: str) -> _Cuts:
     return (match.span() for match in _BLANK_LINES.finditer(text))
 
 
+def _at_elements(text: str) -> _Cuts:
+    return (match.span() for match in _ELEMENT.finditer(text))
+
+
 def _at_lines(text: str) -> _Cuts:
     return (match.span() for match in _LINE.finditer(text))
 
@@ -60,7 +70,7 @@ def _at_sentences(text: str) -> _Cuts:
     return (match.span(1) for match in _SENTENCE.finditer(text))
 
 
-_WAYS = (_at_markers, _at_blank_lines, _at_lines, _at_sentences)
+_WAYS = (_at_markers, _at_blank_lines, _at_elements, _at_lines, _at_sentences)
 """From coarse to fine."""
 
 

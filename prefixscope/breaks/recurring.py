@@ -2,15 +2,17 @@
 
 A cause is proven by reading both sides, which takes longer than anything else here. Where the same cause was proven at
 one place many times and nothing else ever was, further differences at that place are taken for the same fault by their
-tokens, and only one in some is proven again; one that turns out to be something else ends that. The place is told by
-what does not change: the message's number, tools and options, the token of the first difference, the text in front of
-it (digits count as one) and the tokens behind it. Only the cause is taken over: tokens lost are counted as always.
+tokens, and only one in some is proven again; one that turns out to be something else ends that. The new text must look
+as one did that was proven there: the same signs between digits and letters. The place is told by what does not change:
+the message's number, tools and options, the token of the first difference, the text in front of it (digits count as
+one) and the tokens behind it. Only the cause is taken over: tokens lost are counted as always.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from prefixscope.breaks.agreement import (
     Gap,
@@ -34,6 +36,8 @@ _ENOUGH = 16
 _PROVEN_ONE_IN = 64
 _MOST_PLACES = 1 << 16
 _LEFT, _RIGHT = 24, 24
+_MOST_SHAPES = 64
+_NUMBERS, _LETTERS, _WORDS = re.compile(r"[0-9]+"), re.compile(r"[^\W\d_]+"), re.compile(r"[^\W_]+")
 _KNOWN_LEFTS = 1 << 12
 _LONGEST = 64
 """Tokens of a difference that may be a clock or an id."""
@@ -49,6 +53,7 @@ class _Known:
     at: int
     found: Found | None
     times: int = 0
+    shapes: set[str] = field(default_factory=set)
 
     @property
     def holds(self) -> bool:
@@ -70,6 +75,7 @@ class _Place:
     at: int
     left: str
     right: bytes
+    gaps: tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +114,8 @@ class Recurring:
         left = self._left(scope, new[4 * max(first - _LEFT, 0) : 4 * first], text_of)
         known = None if left is None else places.get((left, right))
         if known is None or not known.holds:
+            return None
+        if _shape(text_of(new[4 * first : 4 * new_end]), known.found) not in known.shapes:
             return None
         ahead = equal_ahead(new, new_end, old, old_end)
         if max(new_end, old_end) - first > _LONGEST:
@@ -176,12 +184,18 @@ class Recurring:
         if left is None:
             return None
         right = comparison.new.tokens[4 * gap.new_end : 4 * (gap.new_end + _RIGHT)]
-        return _Place((scope, tools, options, comparison.first), at, left.translate(_DIGITS), right)
+        gaps = (
+            comparison.decode(comparison.new, gap.new_start, gap.new_end) or "",
+            comparison.decode(comparison.old, gap.old_start, gap.old_end) or "",
+        )
+        return _Place((scope, tools, options, comparison.first), at, left.translate(_DIGITS), right, gaps)
 
     def taken_over(self, place: _Place | None) -> Found | None:
         """The fault known at a place; None where it is not known, or is to be proven again this time."""
         known = self._at(place)
-        return None if known is None or not known.holds or known.due() else known.found
+        if known is None or place is None or not known.holds:
+            return None
+        return None if _shape(place.gaps[0], known.found) not in known.shapes or known.due() else known.found
 
     def is_known(self, place: _Place | None) -> bool:
         """Whether a fault is known at a place."""
@@ -207,12 +221,27 @@ class Recurring:
             known.found = None  # nothing can be taken over here any more
         else:
             known.times += 1
+            if len(known.shapes) < _MOST_SHAPES:
+                known.shapes.update(_shape(gap, found) for gap in place.gaps)
 
     def _at(self, place: _Place | None) -> _Known | None:
         if place is None:
             return None
         known = self._places.get(place.address, {}).get((place.left, place.right))
         return None if known is None or known.at != place.at else known
+
+
+def _shape(text: str | None, found: Found | None) -> str:
+    """What a difference looks like: runs of digits and of letters in a clock or date, of both in an id.
+
+    >>> from prefixscope.breaks.sides import Place
+    >>> clock, id_ = (Found(cause, Place("system")) for cause in ("timestamp", "volatile_id"))
+    >>> _shape("9:37:19Z", clock), _shape("5a28-c1", id_)
+    ('0:0:0a', '0-0')
+    """
+    if found is not None and found.cause == "volatile_id":
+        return _WORDS.sub("0", text or "")
+    return _LETTERS.sub("a", _NUMBERS.sub("0", text or ""))
 
 
 def _same(one: Found, other: Found) -> bool:

@@ -17,6 +17,7 @@ from prefixscope.breaks.kept import (
     by_length,
     is_branch,
     old_turns_return,
+    rewritten_when_answered,
     went_back,
     went_on,
 )
@@ -252,7 +253,7 @@ class Run(RecentRows):
         self, row: int, other: int, comparison: Comparison, *, session: bool, comes_back: bool
     ) -> tuple[Verdict, Found | None]:
         """The verdict by reading both sides, and the fault if it is one."""
-        if is_branch(comparison) and not (session and summed_up(comparison)):
+        if is_branch(comparison) and not (session and (summed_up(comparison) or rewritten_when_answered(comparison))):
             return Verdict("branched", other, comparison.first), None
         if went_back(comparison):
             return Verdict("rewound", other, comparison.first), None

@@ -33,6 +33,9 @@ _DIGIT_DATES = "|".join((
 ))  # fmt: skip
 _NAME_DATES = rf"{MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?|{MONTH}\.? (?:de )?\d{{4}}"
 _DATE = rf"(?:{DAY}\.?,?\s(?:der |den |dem |the )?)?(?:{_DIGIT_DATES}|{_NAME_DATES})"
+_SIGN_DATES = r"(?:\d{4}年\d{1,2}月\d{1,2}日(?:[（(][月火水木金土日一二三四五六][)）])?|\d{4}년 ?\d{1,2}월 ?\d{1,2}일)"
+_SIGN_TIMES = r"(?:\d{1,2}\s?[时時点點]\s?\d{1,2}\s?分(?:\s?\d{1,2}\s?秒)?|\d{1,2}시 ?\d{1,2}분(?: ?\d{1,2}초)?)"
+_NUMBERS = r"\d{4}, ?\d{1,2}, ?\d{1,2}"
 _PACKED = r"(?<![\w.])20[2-3]\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"
 
 
@@ -48,12 +51,13 @@ def _forms(date: str, names: str) -> str:
         rf"|{_PACKED}(?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d(?:\d{{3}})?)?(?!\w)"
         r"|\b\d{1,2}\s?[hH]\s?[0-5]\d\b|\b\d{1,2}\s?Uhr\b"
         r"|\b\d{1,2}\s?[AaPp]\.?[Mm]\b\.?"
-        r"|\b(?:\d+|an?|one|two|three) (?:second|minute|hour)s? ago\b)"
+        r"|\b(?:\d+|an?|one|two|three) (?:second|minute|hour)s? ago\b"
+        rf"|(?:{_SIGN_DATES}\s?)?{_SIGN_TIMES}|(?<=datetime\(){_NUMBERS}(?:, ?\d{{1,6}}){{1,5}})"
         r"|(?P<volatile_id>\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"
         r"|(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?::\d{2,5})?(?![\w]|\.\d))"
         rf"|(?P<date>(?<![\w.]){date}(?![\w:])|{_PACKED}(?!\w){names}"
         r"|\b(?:\d+|an?|one|two|three) (?:day|week|month)s? ago\b"
-        r"|\d{4}年\d{1,2}月\d{1,2}日(?:[（(][月火水木金土日一二三四五六][)）])?|\d{4}년 ?\d{1,2}월 ?\d{1,2}일)"
+        rf"|{_SIGN_DATES}|(?<=datetime\(){_NUMBERS}|(?<=date\(){_NUMBERS})"
     )
 
 
@@ -70,6 +74,7 @@ def _from_digit() -> re.Pattern[str]:
 
 
 _WORD = re.compile(r"[A-Za-z0-9_+/=\-]")
+_GROUPED = re.compile(r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?![\w,])")
 _LAST_WORD = re.compile(r"[A-Za-z]+$")
 _BEFORE, _AFTER = 48, 96
 _CHUNK = 48
@@ -204,6 +209,9 @@ def _id(new: str, old: str, at: int, other: int, floor: int) -> Volatile | None:
         start -= 1
     new_end, old_end = _word_end(new, at), _word_end(old, other)
     old_start = other - (at - start)
+    counters = _grouped(new, at, floor), _grouped(old, other, 0)
+    if counters[0] is not None and counters[1] is not None and at - counters[0][0] == other - counters[1][0]:
+        return Volatile("volatile_id", *counters[0], *counters[1])
     ours, theirs = new[start:new_end], old[old_start:old_end]
     if not ours or not theirs:
         return None
@@ -211,6 +219,14 @@ def _id(new: str, old: str, at: int, other: int, floor: int) -> Volatile | None:
     if not _like_ids(ours, theirs, labelled):
         return None
     return Volatile("volatile_id", start, new_end, old_start, old_end)
+
+
+def _grouped(text: str, at: int, floor: int) -> tuple[int, int] | None:
+    """Where a number with commas between its thousands stands that holds a place."""
+    for match in _GROUPED.finditer(text, max(at - 16, floor), at + 16):
+        if match.start() <= at < match.end():
+            return match.span()
+    return None
 
 
 def _is_labelled(text: str, start: int) -> bool:
@@ -262,6 +278,9 @@ def stretch_at(text: str, start: int) -> int | None:
     match = _whole().match(text, start)
     if match is not None and not _is_id_run(text, match):
         return match.end()
+    grouped = _GROUPED.match(text, start)
+    if grouped is not None:
+        return grouped.end()
     end = _word_end(text, start)
     labelled = _is_labelled(text, start)
     word = text[start:end]
@@ -275,7 +294,7 @@ def all_stretches(text: str) -> list[tuple[int, int]]:
     ['2026-03-17T08:00:01Z', '5a287c']
     """
     found = [(match.start(), match.end()) for match in _matches(text, 0, len(text), len(text))]
-    for match in _IDS.finditer(text):
+    for match in (*_GROUPED.finditer(text), *_IDS.finditer(text)):
         if all(match.end() <= first or last <= match.start() for first, last in found):
             found.append((match.start(), match.end()))
     return sorted(found)

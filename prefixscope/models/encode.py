@@ -160,8 +160,9 @@ class CheckedEncoder:
 class LateEncoder:
     """The judge alone for the first texts; a fast engine, built in the background, once there is enough to encode.
 
-    With `ahead` it is built from the first text on: much is known to come. `waiting` tells that the engine is being built and that it is better to come back than to wait. Which texts the
-    judge encodes, and so `name`, depends on the texts alone and not on how long the building takes.
+    With `ahead` it is built from the first text on: much is known to come. `waiting` tells that the engine is being
+    built and that it is better to come back than to wait. Which texts the judge encodes, and so `name`, depends on the
+    texts alone and not on how long the building takes.
     """
 
     def __init__(self, judge: Encoder, build: Callable[[], Encoder], *, ahead: bool = False) -> None:

@@ -111,9 +111,54 @@ _NUMBERING = re.compile(
 )
 
 
+def _elements(text: str) -> list[str]:
+    """Cut between the objects or texts of lists, looked at place by place."""
+    pieces, begins, place = [], 0, 0
+    while place <= len(text):
+        before, behind = text[place - 1 : place], _behind_space(text, place)
+        cut = None
+        if before == "[" and text[behind : behind + 1] in ("{", '"', "'"):
+            cut = behind
+        elif before in ("}", '"', "'", "]"):
+            if text[behind : behind + 1] == ",":
+                next_one = _behind_space(text, behind + 1)
+                cut = next_one if text[next_one : next_one + 1] == "{" or _is_text(text, next_one) else None
+            elif text[behind : behind + 1] == "]" and before != "]":
+                cut = behind
+        if cut is None:
+            place += 1
+            continue
+        pieces.append(text[begins:place])
+        begins = cut
+        place = max(cut, place + 1)
+    return [*pieces, text[begins:]]
+
+
+def _behind_space(text: str, place: int) -> int:
+    while place < len(text) and text[place].isspace():
+        place += 1
+    return place
+
+
+def _is_text(text: str, place: int) -> bool:
+    """Whether a whole quoted text stands here with a comma, the end of a list or nothing behind it."""
+    quote = text[place : place + 1]
+    if quote not in ("'", '"') or not quote:
+        return False
+    at = place + 1
+    while at < len(text) and text[at] != quote:
+        if text[at] == "\\" and text[at + 1 : at + 2] in ("", "\n"):
+            return False
+        at += 2 if text[at] == "\\" else 1
+    if at >= len(text):
+        return False
+    return text[_behind_space(text, at + 1) :][:1] in (",", "]", "")
+
+
 def segments(text: str) -> Iterator[list[str]]:
     """Ways to cut a text into passages, from coarse to fine; numbering at their beginning is left out."""
-    for pieces in (_MARKER.split(text), re.split(r"\n\s*\n", text), text.split("\n"), re.split(r"(?<=[.!?])\s+", text)):
+    blank_lines, sentences = re.split(r"\n\s*\n", text), re.split(r"(?<=[.!?])\s+", text)
+    for pieces in (_MARKER.split(text), blank_lines, _elements(text), text.split("\n"), sentences):
         cut = [_NUMBERING.sub("", piece, count=1).strip() for piece in pieces]
         yield [piece for piece in cut if piece]
 

@@ -166,7 +166,8 @@ PASSAGES = (
     "[doc 1] ", "(2)", "[3]", "<document index=1>", "</document>", "Document 3: ", "Source 2. ", "reſult 4:",
     "RESULT #5)", "chunk", "İ", " context 3 - ", "Rye is baked on Tuesdays.", "Orders close at six!", "Spelt? ",
     "\n\n", "\n", "\n \n", "a", "1. ", "2. ", "- ", "id=3 ", "ref", "\r\n", " ", "é", "The shop opens.",
-    "Numbers 12 and 13.",
+    "Numbers 12 and 13.", "[", "]", '["', '"]', '", "', "', '", '{"id": "x", "text": "Rye"}', ", ", '"', "\\", "\\\"",
+    "\n]", '[{"a": 1}, {"a": 2}]', '"k": "v", ',
 )  # fmt: skip
 
 

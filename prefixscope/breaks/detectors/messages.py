@@ -1,4 +1,4 @@
-"""Causes in the history: turns dropped, JSON written anew, null or parts for text, reasoning gone, other media."""
+"""Causes in the history: turns dropped, JSON written anew, null or parts for text, other media."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from prefixscope.breaks.forms import (
     media_of,
     thoughts_of,
     without,
-    without_thoughts,
 )
 from prefixscope.breaks.found import Found
 from prefixscope.breaks.sides import Place
@@ -24,7 +23,6 @@ __all__ = [
     "history_truncated",
     "multimodal_content",
     "null_content",
-    "reasoning_dropped",
     "tool_arguments_reserialized",
 ]
 
@@ -186,101 +184,6 @@ def _equal_under(comparison: Comparison, form: Callable[[Mapping[str, Json]], st
     )
 
 
-def reasoning_dropped(comparison: Comparison) -> Found | None:
-    """Reasoning of an earlier turn is gone: dropped by the client (field absent) or by the template (field present)."""
-    if comparison.place.kind == "output":
-        return _thought_not_sent_back(comparison)
-    if comparison.bodies is None:
-        return _thought_cut_from_text(comparison)
-    changed = comparison.changed
-    if changed is not None and comparison.place.kind in ("message", "template"):
-        new, old = changed
-        if len(thoughts_of(new)) < len(thoughts_of(old)) and _same_but_thoughts(new, old):
-            place = Place("message", comparison.equal_messages, _role(new))
-            return Found("reasoning_dropped", place, key="client", detail="client", explains=_thought_gone)
-    return _dropped_by_template(comparison)
-
-
-def _same_but_thoughts(new: Mapping[str, Json], old: Mapping[str, Json]) -> bool:
-    ours, theirs = without_thoughts(new), without_thoughts(old)
-    if canonical(without(ours, "content")) != canonical(without(theirs, "content")):
-        return False
-    return content_text(ours).split() == content_text(theirs).split()
-
-
-def _role(message: Mapping[str, Json]) -> str | None:
-    role = message.get("role")
-    return role if isinstance(role, str) else None
-
-
-def _dropped_by_template(comparison: Comparison) -> Found | None:
-    """The message still carries its reasoning; the old prompt shows it at the first difference, the new one not."""
-    window = comparison.window
-    if window is None or comparison.bodies is None:
-        return None
-    for index in range(comparison.equal_messages):
-        message = comparison.message(comparison.bodies[0].messages[index])
-        for thought in thoughts_of(message):
-            begins = " ".join(_unwrapped(thought).split())[:16]
-            shown = " ".join(_unwrapped(window.old[max(0, window.left - 1) :]).split())
-            if begins and shown.startswith(begins[: len(shown)]) and not _shows(window.new_behind, begins):
-                place = Place("message", index, _role(message))
-                return Found("reasoning_dropped", place, key="template", detail="template", explains=_thought_gone)
-    return None
-
-
-def _unwrapped(text: str) -> str:
-    """A think block's text without what opens it (which may have been cut in the middle)."""
-    return re.sub(r"^[^\w]*(?:think|thinking|reasoning|thought)\b\s*[>|]*\s*", "", text, count=1)
-
-
-def _shows(text: str, begins: str) -> bool:
-    return " ".join(_unwrapped(text).split()).startswith(begins)
-
-
-def _thought_gone(new: str, old: str) -> bool:
-    return "think" in old and "think" not in new
-
-
-def _thought_not_sent_back(comparison: Comparison) -> Found | None:
-    """The generated answer began with a think block that the history does not repeat."""
-    end = len(comparison.old.tokens) // 4
-    old = comparison.decode(comparison.old, comparison.first - 8, end)
-    new = comparison.decode(comparison.new, comparison.first, min(comparison.first + 48, comparison.new.prompt_tokens))
-    if old is None or new is None:
-        return None
-    match = re.search(r"</(?:think|thinking|reasoning|thought)>\s*", old)
-    if match is None or not new.strip():
-        return None
-    answer = old[match.end() :][:16].strip()
-    if not answer or not new.lstrip().startswith(answer):
-        return None
-    detail = "template" if _still_logged(comparison) else "client"
-    return Found("reasoning_dropped", comparison.place, key=detail, detail=detail)
-
-
-def _still_logged(comparison: Comparison) -> bool:
-    """Whether the message that the answer became still carries its reasoning in the log."""
-    if comparison.bodies is None:
-        return False
-    new, old = comparison.bodies
-    at = len(old.messages)
-    return at < len(new.messages) and bool(thoughts_of(comparison.message(new.messages[at])))
-
-
-def _thought_cut_from_text(comparison: Comparison) -> Found | None:
-    gaps = comparison.walk.gaps
-    if not gaps or gaps[0].new_end - gaps[0].new_start > 4 or not gaps[0].agrees:
-        return None
-    old = comparison.decode(comparison.old, gaps[0].old_start - 8, gaps[0].old_end + 8)
-    new = comparison.decode(comparison.new, gaps[0].new_start - 8, gaps[0].new_end + 8)
-    if old is None or new is None or not re.search(r"<(?:think|thinking|reasoning|thought)>", old):
-        return None
-    if "think" in new and old.count("<think") <= new.count("<think"):
-        return None
-    return Found("reasoning_dropped", comparison.place, key="text", detail="client", explains=_thought_gone)
-
-
 def multimodal_content(comparison: Comparison) -> Found | None:
     """Another image, audio or video, and the same text around it."""
     changed = comparison.changed
@@ -291,5 +194,6 @@ def multimodal_content(comparison: Comparison) -> Found | None:
         without(old, "content")
     ):
         return None
-    place = Place("message", comparison.equal_messages, _role(new))
+    role = new.get("role")
+    place = Place("message", comparison.equal_messages, role if isinstance(role, str) else None)
     return Found("multimodal_content", place, key=place.role or "")

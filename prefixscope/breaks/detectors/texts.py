@@ -8,8 +8,8 @@ from prefixscope.breaks.found import Found
 from prefixscope.breaks.header import context_of, further_of
 from prefixscope.breaks.kept import may_be_moved, reordered_text
 from prefixscope.breaks.sides import Place
-from prefixscope.breaks.spaces import space_only
-from prefixscope.breaks.volatile import VolatileWalk, volatile_walk
+from prefixscope.breaks.spaces import begins_with_space, folded, space_only
+from prefixscope.breaks.volatile import VolatileWalk, all_stretches, volatile_walk
 
 __all__ = ["content_changed", "documents_reordered", "system_variant", "volatile_in_text", "whitespace"]
 
@@ -38,7 +38,11 @@ def volatile_in_text(comparison: Comparison) -> Found | None:
 def _walked(comparison: Comparison) -> tuple[str, VolatileWalk | None]:
     """The walk over the string that holds the first difference; over decoded text where there are no messages."""
     for new, old in _differing_strings(comparison):
-        return new, volatile_walk(new, old)
+        walked = volatile_walk(new, old)
+        if walked.proven or begins_with_space(new, old):
+            return new, walked
+        # other white space further on must not hide it
+        return folded(new), volatile_walk(folded(new), folded(old))
     if comparison.bodies is not None and comparison.changed is not None:
         return "", None
     window = comparison.window
@@ -74,7 +78,10 @@ def whitespace(comparison: Comparison) -> Found | None:
         if window is None or (comparison.bodies is not None and comparison.changed is not None):
             return None
         pairs = [(window.new, window.old)]
-    if not space_only(*pairs[0]):
+    new, old = pairs[0]
+    if not space_only(new, old) and not (
+        begins_with_space(new, old) and volatile_walk(folded(new), folded(old)).proven
+    ):  # a clock may differ, too
         return None
     role = comparison.place.role or comparison.place.kind
     return Found("whitespace", comparison.place, key=role, explains=space_only)
@@ -89,7 +96,7 @@ def documents_reordered(comparison: Comparison) -> Found | None:
     changed = comparison.changed
     if changed is not None:
         ours, theirs = map(content_text, changed)
-        if _parts_reordered(comparison) or (may_be_moved(comparison) and reordered_text(ours, theirs)):
+        if _parts_reordered(comparison) or (may_be_moved(comparison) and _reordered(ours, theirs)):
             key = comparison.place.role or comparison.place.kind
             return Found("documents_reordered", comparison.place, key=key, moved=True)
         return None
@@ -99,6 +106,22 @@ def documents_reordered(comparison: Comparison) -> Found | None:
         if new is not None and old is not None and reordered_text(new, old):
             return Found("documents_reordered", comparison.place, moved=True)
     return None
+
+
+def _reordered(new: str, old: str) -> bool:
+    """Also where a clock or an id further on is another one, too."""
+    if reordered_text(new, old):
+        return True
+    return not volatile_walk(new, old).stretches and reordered_text(_masked(new), _masked(old))
+
+
+def _masked(text: str) -> str:
+    pieces: list[str] = []
+    end = 0
+    for start, stop in all_stretches(text):
+        pieces += (text[end:start], "#")
+        end = stop
+    return "".join((*pieces, text[end:]))
 
 
 def _documents(options: object) -> list[str]:
