@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from prefixscope.breaks.nearest import agree_close_by, find_piece
 from prefixscope.breaks.runs import (
     common_suffix,
     equal_ahead,
@@ -25,31 +26,22 @@ from prefixscope.breaks.runs import (
 from prefixscope.breaks.stretches import ANCHOR, Found, Occurrences, hashed_stretches, occurrences, occurs
 
 __all__ = [
-    "ANCHOR",
     "Gap",
     "Walk",
-    "agree_close_by",
     "anything_moved",
     "common_suffix",
     "equal_ahead",
     "equal_at_same_places",
-    "equal_behind",
-    "find_tokens",
     "first_difference",
     "moved_agreement",
     "moved_agreements",
     "moved_between",
-    "none_nearer",
     "walk",
 ]
 
 _NEAR, _FAR, _FAR_STEP = 72, 40, 24
 _STEPS = (*range(_NEAR), *range(_NEAR, _NEAR + _FAR * _FAR_STEP, _FAR_STEP))
 _STEP_ARRAY = np.array(_STEPS, np.int64)
-_CLOSE = 40
-"""So many steps are looked up close by first, in a window that holds every place nearer than twice as many tokens."""
-_BLOCK = ANCHOR // 2
-_WINDOW = 2 * _CLOSE + ANCHOR
 _MOST_GAPS = 24
 _SHORT = 120
 _FEW_HELD = 2 * ANCHOR
@@ -107,60 +99,6 @@ def walk(new: bytes, old: bytes, start: int, most_gaps: int = _MOST_GAPS) -> Wal
     return Walk(tuple(gaps), True)
 
 
-def agree_close_by(new: bytes, old: bytes, a: int, b: int) -> tuple[int, int] | None:
-    """The nearest places behind (a, b) where the sides agree for ANCHOR tokens, if one is proven the nearest by looking
-    close by; None where that is not enough."""
-    ours, theirs = new[4 * a : 4 * (a + _WINDOW)], old[4 * b : 4 * (b + _WINDOW)]
-    size = 4 * ANCHOR
-    best_a = best_b = 0
-    nearest = 1 << 60
-    for step in range(0, 4 * _CLOSE, 4):
-        if 2 * step > nearest:
-            break  # of two nearer places one would lie less than half as far
-        if step + size <= len(ours):
-            place = theirs.find(ours[step : step + size])
-            if place % 4 and place > 0:
-                place = _find(theirs, ours[step : step + size], place + 1)
-            if place >= 0 and step + place < nearest:
-                best_a, best_b, nearest = step, place, step + place
-        if step + size <= len(theirs):
-            place = ours.find(theirs[step : step + size])
-            if place % 4 and place > 0:
-                place = _find(ours, theirs[step : step + size], place + 1)
-            if place >= 0 and step + place < nearest:
-                best_a, best_b, nearest = place, step, step + place
-    else:
-        return None  # a place further on, or not looked at yet, may be nearer
-    best_a, best_b = a + best_a // 4, b + best_b // 4
-    back = equal_behind(new, best_a, old, best_b, a, b)
-    return best_a - back, best_b - back
-
-
-def none_nearer(new: bytes, old: bytes, a: int, b: int, end_a: int, end_b: int) -> bool:
-    """Whether the sides surely agree nowhere nearer to (a, b) than at (end_a, end_b), where they do for ANCHOR tokens
-    and not one token before.
-
-    An agreement holds one of the blocks of half its length into which a side is cut; none of those that begin in front
-    of its own end or just behind it may stand on the other side, but at the known place.
-    """
-    reach = (end_a - a) + (end_b - b) + ANCHOR
-    return _blocks_differ(new, old, (a, b), (end_a, end_b), reach) and _blocks_differ(
-        old, new, (b, a), (end_b, end_a), reach
-    )
-
-
-def _blocks_differ(new: bytes, old: bytes, start: tuple[int, int], end: tuple[int, int], reach: int) -> bool:
-    window = old[4 * start[1] : 4 * (start[1] + reach)]
-    for place in range(start[0], end[0] + _BLOCK, _BLOCK):
-        block = new[4 * place : 4 * (place + _BLOCK)]
-        at = _find(window, block)
-        if at >= 0 and (place < end[0] or at != 4 * (place - end[0] + end[1] - start[1])):
-            return False
-        if at >= 0 and _find(window, block, at + 4) >= 0:
-            return False
-    return True
-
-
 def _may_agree(new: bytes, old: bytes, a: int, b: int) -> bool:
     """Whether one of the stretches that would be looked up stands behind (a, b) in the other sequence."""
     ours, theirs, size = len(new) - 4 * a, len(old) - 4 * b, 4 * ANCHOR
@@ -179,22 +117,6 @@ def _may_agree(new: bytes, old: bytes, a: int, b: int) -> bool:
 def _steps_within(stretches: int) -> int:
     """How many of the steps lie among so many stretches."""
     return bisect_left(_STEPS, stretches)
-
-
-def _find(tokens: bytes, piece: bytes, start: int = 0) -> int:
-    """The byte of a whole token at which `piece` stands in `tokens`, from byte `start` on; -1 where it does not."""
-    place = tokens.find(piece, start)
-    while place >= 0 and place % 4:
-        place = tokens.find(piece, place + 1)
-    return place
-
-
-def find_tokens(tokens: bytes, piece: bytes, start: int, until: int) -> int:
-    """The first token from `start` on at which `piece` stands, within the first `until` bytes; -1 where it does not."""
-    place = tokens.find(piece, 4 * start, until)
-    while place >= 0 and place % 4:
-        place = tokens.find(piece, place + 1, until)
-    return place // 4 if place >= 0 else -1
 
 
 class _Far:
@@ -240,7 +162,7 @@ class _Far:
             # where it stands in front of `other`, too, the first one behind has to be looked for
             for step in found[first.take(found) < other].tolist():
                 start = at + _STEPS[step]
-                distances[step] = _find(held, asked[4 * start : 4 * (start + ANCHOR)], 4 * other) // 4 - other
+                distances[step] = find_piece(held, asked[4 * start : 4 * (start + ANCHOR)], 4 * other) // 4 - other
         return distances
 
 
@@ -309,10 +231,10 @@ def _moved_of_few(new: bytes, old: bytes) -> int:
     size = 4 * ANCHOR
     starts = set()
     for held in {old[place : place + size] for place in range(0, len(old) - size + 1, 4)}:
-        place = _find(new, held)
+        place = find_piece(new, held)
         while place >= 0:
             starts.add(place)
-            place = _find(new, held, place + 4)
+            place = find_piece(new, held, place + 4)
     covered = until = 0
     for start in sorted(starts):
         covered += start + size - max(start, until)

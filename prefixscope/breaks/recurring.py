@@ -14,20 +14,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from prefixscope.breaks.agreement import (
-    Gap,
-    agree_close_by,
-    equal_ahead,
-    equal_behind,
-    find_tokens,
-    first_difference,
-    moved_between,
-    none_nearer,
-)
+from prefixscope.breaks.agreement import Gap, moved_between
 from prefixscope.breaks.comparison import Comparison
 from prefixscope.breaks.found import Found
 from prefixscope.breaks.kept import GENERATION
 from prefixscope.breaks.lately import Lately
+from prefixscope.breaks.nearest import agree_close_by, find_tokens, none_nearer
+from prefixscope.breaks.runs import equal_ahead, equal_behind, first_difference
 
 __all__ = ["Again", "Recurring"]
 

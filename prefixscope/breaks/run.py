@@ -161,6 +161,8 @@ class Run(RecentRows):
             if comparison is None:
                 return self._uncompared(parent)
             self.effort.looked_at(2 * self.prompt[row])
+            if went_on(comparison):
+                return Verdict("append_only", parent, comparison.first)
             related = self.shared[row] >= min(RELATED, self.prompt[row] // 4 + 1)
             if related and not self._is_recurring(row, comparison) and is_branch(comparison):
                 return Verdict("branched", parent, comparison.first)

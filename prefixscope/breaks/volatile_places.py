@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from prefixscope.breaks.calendar_words import DAY, MONTH
+from prefixscope.breaks.calendar_words import DAY, MONTH, SIGN_DAY
 
 __all__ = ["beginnings"]
 
 _RUN = re.compile(r"\d|(?:[^\W\d_]|-)+")
 """A digit, or a word with its hyphens: names of days have some."""
-_NAME = re.compile(rf"{DAY}|{MONTH}|\b(?:an?|one|two|three)\Z")
+_NAME = re.compile(rf"{DAY}|{MONTH}|{SIGN_DAY}|\b(?:an?|one|two|three)\Z")
 _HEX = frozenset("abcdefABCDEF")
 _KNOWN_WORDS = 1 << 14
 _LONGEST_WORD = 40

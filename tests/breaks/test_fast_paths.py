@@ -12,24 +12,20 @@ import xxhash
 
 import prefixscope.breaks.volatile as volatile
 from prefixscope.breaks.agreement import (
-    ANCHOR,
     Gap,
-    agree_close_by,
     anything_moved,
     common_suffix,
-    equal_ahead,
-    equal_behind,
-    find_tokens,
     moved_agreement,
     moved_agreements,
     moved_between,
-    none_nearer,
     walk,
 )
 from prefixscope.breaks.forms import canonical
+from prefixscope.breaks.nearest import agree_close_by, find_tokens, none_nearer
 from prefixscope.breaks.passages import reordered_passages, segments
-from prefixscope.breaks.runs import first_difference
+from prefixscope.breaks.runs import equal_ahead, equal_behind, first_difference
 from prefixscope.breaks.sketches import TextSketches, token_sketches
+from prefixscope.breaks.stretches import ANCHOR
 from tests.breaks import slow
 
 
@@ -142,7 +138,7 @@ def test_clocks_and_ids_are_found_as_by_trying_every_place(seed: int) -> None:
         found, expected = volatile._match(text, at, floor), tried_everywhere(text, at, floor)
         assert (found and (found.span(), found.lastgroup)) == (expected and (expected.span(), expected.lastgroup)), text
         assert [match.span() for match in volatile._matches(text, 0, len(text), len(text))] == [
-            match.span() for match in volatile._whole().finditer(text)
+            match.span() for match in volatile.whole().finditer(text)
         ]
         other = text[:at] + drawn(rng, 9) + text[at:]
         start, other_start = rng.randrange(len(text) + 1), rng.randrange(len(other) + 1)
@@ -154,7 +150,7 @@ def test_clocks_and_ids_are_found_as_by_trying_every_place(seed: int) -> None:
 
 
 def tried_everywhere(text: str, at: int, floor: int) -> object:
-    for match in volatile._whole().finditer(text, floor, at + volatile._AFTER):
+    for match in volatile.whole().finditer(text, floor, at + volatile._AFTER):
         if match.start() <= at <= match.end() and (at < match.end() or text[at - 1].isalnum()):
             return match
         if match.start() > at:

@@ -11,12 +11,13 @@ import pytest
 
 from prefixscope.breaks.causes import NO_FAULTS
 from tests.breaks.further import Further, all_further
+from tests.breaks.further_kinds import all_kinds
 from tests.breaks.further_mixed import all_mixed
 from tests.breaks.told import of_requests
 from tests.shared import needs_shared
 
 pytestmark = needs_shared
-FURTHER = [*all_further(), *all_mixed()]
+FURTHER = [*all_further(), *all_mixed(), *all_kinds()]
 
 
 def rendered(template: str, request: dict[str, Any]) -> bytes:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from prefixscope.breaks.agreement import ANCHOR
 from prefixscope.breaks.comparison import Comparison
 from prefixscope.breaks.found import Found
 from prefixscope.breaks.sides import Place
+from prefixscope.breaks.stretches import ANCHOR
 from prefixscope.breaks.volatile import common_chars, volatile_walk
 
 __all__ = ["generation_prefix", "special_tokens", "template_date", "template_kwargs"]

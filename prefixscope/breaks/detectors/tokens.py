@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from prefixscope.breaks.agreement import ANCHOR
 from prefixscope.breaks.comparison import Comparison
 from prefixscope.breaks.found import Found
+from prefixscope.breaks.stretches import ANCHOR
 from prefixscope.records import MEDIA_TOKEN
 
 __all__ = ["retokenization"]
