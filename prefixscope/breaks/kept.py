@@ -22,6 +22,7 @@ __all__ = [
     "reordered_text",
     "rewritten_when_answered",
     "same_turn_in_another_form",
+    "stands_elsewhere",
     "went_back",
     "went_on",
 ]
@@ -185,13 +186,19 @@ def may_be_moved(comparison: Comparison) -> bool:
 
 def reordered_text(new: str, old: str) -> bool:
     """Whether two texts are the same passages in another order."""
+    if not stands_elsewhere(new, old):
+        return False
     start = common_chars(new, old)
-    if not any(new[start + skip : start + skip + _CHUNK] in old[start:] for skip in (0, 6, 12, 24)):
-        return False  # what stands here now would have to stand further behind in the old text
     start = max(new.rfind("\n", 0, start), new.rfind(". ", 0, start), start - _BACK, 0)
     end = _common_end(new[start:], old[start:])
     ours, theirs = new[start : len(new) - end], old[start : len(old) - end]
     return reordered_passages(ours, theirs)
+
+
+def stands_elsewhere(new: str, old: str) -> bool:
+    """Whether what stands at the first difference now may stand further behind in the old text."""
+    start = common_chars(new, old)
+    return any(new[start + skip : start + skip + _CHUNK] in old[start:] for skip in (0, 6, 12, 24))
 
 
 _CHUNK = 14

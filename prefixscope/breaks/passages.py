@@ -27,9 +27,9 @@ _NUMBERING = re.compile(
 _BLANK_LINES = re.compile(r"\n\s*\n")
 _LINE = re.compile(r"\n")
 _ELEMENT = re.compile(
-    r"(?<=\[)\s*(?=[{\"'])"
-    r"|(?<=[}\"'\]])\s*,\s*(?=\{|([\"'])(?:\\.|(?!\1)[^\\])*+\1\s*(?:[,\]]|\Z))"
-    r"|(?<=[}\"'])\s*(?=\])"
+    r"\[\s*(?=[{\"'])"
+    r"|,(?<=[}\"'\]],)\s*(?=\{|([\"'])(?:\\.|(?!\1)[^\\])*+\1\s*(?:[,\]]|\Z))"
+    r"|\](?<=[}\"'\s]\])"
 )
 """Between objects or texts of a list, as JSON or Python print it, and at its ends; not between keys of an object."""
 _SENTENCE = re.compile(r"[.!?](\s+)")

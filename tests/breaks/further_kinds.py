@@ -152,6 +152,17 @@ def passages() -> Iterator[Further]:
         ]  # fmt: skip
 
 
+def both() -> Iterator[Further]:
+    """Two faults in one text: the first one is named."""
+    facts = "\n".join(FACTS[:4]), "\n".join(FACTS[n] for n in (2, 0, 3, 1))
+    yield "passages, then a clock", "documents_reordered", 0, CHATML, [
+        chat(f"{facts[0]}\n\n{DESK}\nNow 08:00:01.", ASKED[0]), chat(f"{facts[1]}\n\n{DESK}\nNow 08:17:44.", ASKED[0]),
+    ]  # fmt: skip
+    yield "a clock, then passages", "timestamp", 0, CHATML, [
+        chat(f"Now 08:00:01. {DESK}\n\n{facts[0]}", ASKED[0]), chat(f"Now 08:17:44. {DESK}\n\n{facts[1]}", ASKED[0]),
+    ]  # fmt: skip
+
+
 def clocks() -> Iterator[Further]:
     for one, two, cause in (
         ("现在9时15分32秒。", "现在10时16分01秒。", "timestamp"), ("現在は9時15分です。", "現在は10時16分です。", "timestamp"),
@@ -170,5 +181,5 @@ def clocks() -> Iterator[Further]:
 
 def all_kinds() -> Iterator[Further]:
     """All of them."""
-    for kind in (elsewhere, spaces, reasoning, rewritten, passages, clocks):
+    for kind in (elsewhere, spaces, reasoning, rewritten, passages, both, clocks):
         yield from kind()

@@ -112,25 +112,22 @@ _NUMBERING = re.compile(
 
 
 def _elements(text: str) -> list[str]:
-    """Cut between the objects or texts of lists, looked at place by place."""
+    """Cut between the objects or texts of lists and at their ends, looked at place by place."""
     pieces, begins, place = [], 0, 0
-    while place <= len(text):
-        before, behind = text[place - 1 : place], _behind_space(text, place)
+    while place < len(text):
+        before, sign, behind = text[place - 1 : place], text[place], _behind_space(text, place + 1)
         cut = None
-        if before == "[" and text[behind : behind + 1] in ("{", '"', "'"):
+        if sign == "[" and text[behind : behind + 1] in ("{", '"', "'"):
             cut = behind
-        elif before in ("}", '"', "'", "]"):
-            if text[behind : behind + 1] == ",":
-                next_one = _behind_space(text, behind + 1)
-                cut = next_one if text[next_one : next_one + 1] == "{" or _is_text(text, next_one) else None
-            elif text[behind : behind + 1] == "]" and before != "]":
-                cut = behind
+        elif sign == "," and before in ("}", '"', "'", "]"):
+            cut = behind if text[behind : behind + 1] == "{" or _is_text(text, behind) else None
+        elif sign == "]" and (before in ("}", '"', "'") or before.isspace()):
+            cut = place + 1
         if cut is None:
             place += 1
             continue
         pieces.append(text[begins:place])
-        begins = cut
-        place = max(cut, place + 1)
+        begins = place = cut
     return [*pieces, text[begins:]]
 
 

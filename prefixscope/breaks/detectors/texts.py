@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 from prefixscope.breaks.comparison import Comparison
 from prefixscope.breaks.forms import canonical, content_text, strings_of
 from prefixscope.breaks.found import Found
 from prefixscope.breaks.header import context_of, further_of
-from prefixscope.breaks.kept import may_be_moved, reordered_text
+from prefixscope.breaks.kept import may_be_moved, reordered_text, stands_elsewhere
 from prefixscope.breaks.sides import Place
 from prefixscope.breaks.spaces import begins_with_space, folded, space_only
-from prefixscope.breaks.volatile import VolatileWalk, all_stretches, volatile_walk
+from prefixscope.breaks.volatile import VolatileWalk, volatile_walk
 
 __all__ = ["content_changed", "documents_reordered", "system_variant", "volatile_in_text", "whitespace"]
 
 _ENOUGH = 12
+_DIGITS = re.compile(r"\d+")
 
 
 def volatile_in_text(comparison: Comparison) -> Found | None:
@@ -39,7 +42,7 @@ def _walked(comparison: Comparison) -> tuple[str, VolatileWalk | None]:
     """The walk over the string that holds the first difference; over decoded text where there are no messages."""
     for new, old in _differing_strings(comparison):
         walked = volatile_walk(new, old)
-        if walked.proven or begins_with_space(new, old):
+        if walked.proven or not walked.stretches or begins_with_space(new, old):
             return new, walked
         # other white space further on must not hide it
         return folded(new), volatile_walk(folded(new), folded(old))
@@ -110,18 +113,13 @@ def documents_reordered(comparison: Comparison) -> Found | None:
 
 def _reordered(new: str, old: str) -> bool:
     """Also where a clock or an id further on is another one, too."""
+    if not stands_elsewhere(new, old):
+        return False
     if reordered_text(new, old):
         return True
-    return not volatile_walk(new, old).stretches and reordered_text(_masked(new), _masked(old))
-
-
-def _masked(text: str) -> str:
-    pieces: list[str] = []
-    end = 0
-    for start, stop in all_stretches(text):
-        pieces += (text[end:start], "#")
-        end = stop
-    return "".join((*pieces, text[end:]))
+    if volatile_walk(new, old).stretches:
+        return False  # a clock or an id comes first
+    return reordered_text(_DIGITS.sub("#", new), _DIGITS.sub("#", old))
 
 
 def _documents(options: object) -> list[str]:
