@@ -16,6 +16,7 @@ from typing import Any, Literal
 from prefixscope.models.clock import RequestClock
 from prefixscope.models.content_format import ContentFormat, sglang_content_format, vllm_content_format
 from prefixscope.models.deadline import DeadlineExceeded, cpu_deadline
+from prefixscope.models.proven_template import ProvenTemplate
 from prefixscope.models.quietly import quiet_transformers
 from prefixscope.models.sandbox import RememberingSandbox, remembering
 from prefixscope.models.template_environment import template_environment
@@ -61,13 +62,9 @@ def _sandbox() -> RememberingSandbox:
 
 
 @lru_cache(maxsize=64)
-def _compiled(source: str) -> Any:
-    sandbox = _sandbox()
+def _compiled(source: str) -> ProvenTemplate:
     try:
-        template = sandbox.from_string(source)
-        # jinja2 copies these for every rendering, and goes through its own chain of dicts name by name
-        template.globals = dict(template.globals)
-        return template
+        return ProvenTemplate(source, _sandbox, template_environment)
     except Exception as error:  # a template that does not even compile serves no request
         raise Unrenderable("refused", f"the chat template does not compile: {error}") from None
 
@@ -104,20 +101,20 @@ def render(
     template = _compiled(source)
     variables = _variables(conversation, special_tokens)
     try:
-        with cpu_deadline(limit):
-            if conversation.continue_final_message:
+        if conversation.continue_final_message:
+            with cpu_deadline(limit):
                 return _render_continued(source, variables, conversation, clock, plain)
-            if not plain:
-                variables = _as_transformers(variables)
-            return str(
-                template.render(
-                    messages=variables.messages,
-                    tools=variables.tools,
-                    documents=variables.documents,
-                    add_generation_prompt=conversation.add_generation_prompt,
-                    **{"strftime_now": clock.strftime_now, **variables.options},
-                )
-            )
+        if not plain:
+            variables = _as_transformers(variables)
+        values = {
+            "strftime_now": clock.strftime_now,
+            **variables.options,
+            "messages": variables.messages,
+            "tools": variables.tools,
+            "documents": variables.documents,
+            "add_generation_prompt": conversation.add_generation_prompt,
+        }
+        return template.render(values, limit)
     except DeadlineExceeded as error:
         raise Unrenderable("out_of_time", f"the chat template {error}") from None
     except MemoryError:
