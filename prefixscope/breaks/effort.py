@@ -65,9 +65,16 @@ class Effort:
         doesn't keep what else breaks from being seen."""
         return self._again_left > 0 or self.is_left
 
+    def looked_for_known(self) -> None:
+        """A known fault was looked for by the tokens of a prompt, and none was found."""
+        self._spend_on_known(_AGAIN_LOOK)
+
     def taken_over(self, tokens: int) -> None:
-        """A known fault was found by the tokens of a prompt of so many; none was, with 0."""
-        self._again_left -= _AGAIN_LOOK if not tokens else _AGAIN + _AGAIN_TOKEN * tokens
+        """A known fault was found by the tokens of a prompt of so many."""
+        self._spend_on_known(_AGAIN + _AGAIN_TOKEN * tokens)
+
+    def _spend_on_known(self, steps: float) -> None:
+        self._again_left -= steps
         if self._again_left < 0 and self.is_left:
             self._left += self._again_left
             self._again_left = 0.0

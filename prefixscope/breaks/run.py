@@ -288,9 +288,10 @@ class Run(RecentRows):
             self.scopes[row], tools, options, self._prompt_tokens(row), self.tokens(other),
             self.prompt[other], lambda tokens: self.texts.decode(row, tokens),
         )  # fmt: skip
-        self.effort.taken_over(0 if again is None else self.prompt[row])
         if again is None:
+            self.effort.looked_for_known()
             return None
+        self.effort.taken_over(self.prompt[row])
         found, first = again.found, again.first
         lost = max(0, min(first + again.agreed, self.prompt[row]) - min(self.reused[row], self.prompt[row]))
         moved = again.agreed + again.moved

@@ -17,7 +17,7 @@ def space_only(new: str, old: str) -> bool:
     >>> space_only("a\\nb\\nc", "a\\r\\nb\\r\\nc"), space_only("one two", "one  too")
     (True, False)
     """
-    if len(new) != len(old) or new != old:
+    if new != old:
         bare = "".join(new.split())
         if bare and bare == "".join(old.split()):
             return True

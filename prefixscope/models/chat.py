@@ -9,7 +9,7 @@ from prefixscope.models.clock import RequestClock
 from prefixscope.models.encode import without_surrogates
 from prefixscope.models.repeats import PromptText, Repeats
 from prefixscope.models.table import ModelEntry
-from prefixscope.models.template import Rendering, RenderLimits, Unrenderable, content_format, render
+from prefixscope.models.template import Rendering, RenderLimits, Unrenderable, content_format, is_quick, render
 from prefixscope.models.tokenizer import LoadedModel
 from prefixscope.records import Conversation, Json, LoggedRequest
 
@@ -85,6 +85,8 @@ def render_chat(
     prompt = repeats.get(conversation, *settings)
     if prompt is None:
         prompt = _rendered(again, conversation, rendering)
+        if not is_quick(source):
+            notes.append("quick_template_dropped")
         if clock.asked:
             notes.append("template_prints_date" if request.time_ns is not None else "template_prints_fixed_date")
         else:

@@ -12,7 +12,7 @@ from typing import Any
 
 from jinja2 import Environment, Template
 
-from prefixscope.models.deadline import cpu_deadline
+from prefixscope.models.deadline import DeadlineExceeded, cpu_deadline
 
 __all__ = ["ProvenTemplate"]
 
@@ -48,6 +48,8 @@ class ProvenTemplate:
         if shape in self._shapes:
             return _text(quick, values, limit)
         found = _outcome(quick, values, limit)
+        if isinstance(found, DeadlineExceeded | MemoryError):
+            raise found  # the judge would take as long, or as much
         right = _outcome(self._judging(), values, limit)
         if str(found) == str(right) and type(found) is type(right):
             if len(self._shapes) >= _MOST_SHAPES:

@@ -22,7 +22,7 @@ from prefixscope.models.sandbox import RememberingSandbox, remembering
 from prefixscope.models.template_environment import template_environment
 from prefixscope.records import Conversation, Json
 
-__all__ = ["RenderLimits", "Rendering", "Unrenderable", "content_format", "render"]
+__all__ = ["RenderLimits", "Rendering", "Unrenderable", "content_format", "is_quick", "render"]
 
 Rendering = Literal["plain", "transformers", "vllm", "sglang"]
 RenderLimits = float
@@ -67,6 +67,11 @@ def _compiled(source: str) -> ProvenTemplate:
         return ProvenTemplate(source, _sandbox, template_environment)
     except Exception as error:  # a template that does not even compile serves no request
         raise Unrenderable("refused", f"the chat template does not compile: {error}") from None
+
+
+def is_quick(source: str) -> bool:
+    """Whether a template that was rendered is still served by its quick form."""
+    return _compiled(source).is_quick
 
 
 @lru_cache(maxsize=64)

@@ -78,6 +78,10 @@ _PROMPTS: Mapping[str, WarningWords] = {
         "a fast tokenizer gave other ids than the reference",
         "the reference encoded everything of that model, so the ids are right; it took longer",
     ),
+    "quick_template_dropped": WarningWords(
+        "the quick form of a chat template gave another text than jinja2 itself",
+        "jinja2 rendered these prompts, so their text is right; it took longer",
+    ),
     "several_templates": WarningWords(
         "a model was used with several chat templates", "prompts before and after a change may break where they differ"
     ),

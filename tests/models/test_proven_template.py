@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,11 +10,14 @@ from jinja2 import Environment, TemplateSyntaxError
 from jinja2.compiler import CodeGenerator, Frame
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from prefixscope.cli.main import main
 from prefixscope.models.chat import Conversation
 from prefixscope.models.clock import RequestClock
+from prefixscope.models.deadline import DeadlineExceeded
 from prefixscope.models.proven_template import ProvenTemplate
 from prefixscope.models.template import Unrenderable, render
 
+SAMPLES = Path(__file__).resolve().parents[2] / "sample_logs"
 SOURCE = "{% for m in messages %}{{ m.role }}: {{ m.content }}{% if m.name %} ({{ m.name }}){% endif %}{% endfor %}"
 
 
@@ -89,6 +93,14 @@ def test_refusals_are_compared_too() -> None:
     assert template.is_quick and template.render(values({"role": "user", "name": "Al"}), 10) == "fine"
 
 
+def test_a_template_without_end_is_not_run_twice() -> None:
+    source = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}"
+    template = ProvenTemplate(source, environment, lambda: pytest.fail("asked the judge"))
+    with pytest.raises(DeadlineExceeded):
+        template.render(values({"role": "user", "content": "a"}), 0.2)
+    assert template.is_quick
+
+
 def test_what_the_quick_one_can_not_compile_the_judge_renders() -> None:
     template = ProvenTemplate(SOURCE, lambda: environment(Broken), environment)
     assert not template.is_quick and template.render(values({"role": "user", "content": "a"}), 10) == "user: a"
@@ -101,3 +113,16 @@ def test_an_odd_role_refuses_nothing() -> None:
     assert render("{{ messages[0].content }}", conversation, {}, RequestClock(None)) == "a"
     with pytest.raises(Unrenderable, match="does not compile"):
         render("{% if %}", conversation, {}, RequestClock(None))
+
+
+def test_a_dropped_quick_form_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from prefixscope.models import template
+
+    monkeypatch.setattr(template, "_sandbox", lambda: environment(Broken))
+    template._compiled.cache_clear()
+    try:
+        log = SAMPLES / "support-chat.jsonl"
+        assert main(["analyze", str(log), "--models", str(SAMPLES / "models.toml"), "--limit", "5"]) == 0
+        assert "jinja2 rendered these prompts" in " ".join(capsys.readouterr().out.split())
+    finally:
+        template._compiled.cache_clear()
