@@ -71,5 +71,5 @@ def _root(url: str) -> str:
 def _json(text: str | None) -> Any:
     try:
         return None if text is None else json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

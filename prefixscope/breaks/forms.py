@@ -25,7 +25,8 @@ __all__ = [
 ]
 
 REASONING_KEYS = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
-_THOUGHT = re.compile(r"<(think|thinking|reasoning|thought)>.*?</\1>\s*", re.DOTALL)
+_OPENS_THOUGHT = re.compile(r"<(think|thinking|reasoning|thought)>")
+_SPACE = re.compile(r"\s*")
 _EMPTY_THOUGHT = re.compile(r"<(think|thinking|reasoning|thought)>\s*</\1>\s*")
 
 
@@ -68,7 +69,7 @@ def json_canonical(value: Json) -> str | None:
         return None
     try:
         return _canonical_slowly(json.loads(value))
-    except ValueError:
+    except (ValueError, RecursionError):  # nested too deeply to be read
         return None
 
 
@@ -86,7 +87,7 @@ def without_thoughts(message: Mapping[str, Json]) -> dict[str, Json]:
     kept = without(message, *REASONING_KEYS)
     content = kept.get("content")
     if isinstance(content, str):
-        kept["content"] = _THOUGHT.sub("", content)
+        kept["content"] = _without_thoughts(content)
     elif isinstance(content, list):
         kept["content"] = [
             part
@@ -96,12 +97,36 @@ def without_thoughts(message: Mapping[str, Json]) -> dict[str, Json]:
     return kept
 
 
+def _thoughts_in(text: str) -> Iterator[tuple[int, int]]:
+    """Where think blocks stand, with the white space behind them. In one pass, also where many open and none closes."""
+    unclosed, end = set(), 0
+    for opening in _OPENS_THOUGHT.finditer(text):
+        if opening.start() < end or opening[1] in unclosed:
+            continue
+        closing = f"</{opening[1]}>"
+        at = text.find(closing, opening.end())
+        if at < 0:
+            unclosed.add(opening[1])
+            continue
+        behind = _SPACE.match(text, at + len(closing))
+        end = at + len(closing) if behind is None else behind.end()
+        yield opening.start(), end
+
+
+def _without_thoughts(text: str) -> str:
+    pieces, end = [], 0
+    for start, stop in _thoughts_in(text):
+        pieces.append(text[end:start])
+        end = stop
+    return "".join((*pieces, text[end:]))
+
+
 def thoughts_of(message: Mapping[str, Json]) -> list[str]:
     """The reasoning texts of a message."""
     found = [value for key in REASONING_KEYS if isinstance(value := message.get(key), str) and value.strip()]
     content = message.get("content")
     if isinstance(content, str):
-        found += [match[0] for match in _THOUGHT.finditer(content) if not _EMPTY_THOUGHT.fullmatch(match[0])]
+        found += [thought for a, b in _thoughts_in(content) if not _EMPTY_THOUGHT.fullmatch(thought := content[a:b])]
     for part in content if isinstance(content, list) else ():
         if isinstance(part, dict) and str(part.get("type")) in ("thinking", "reasoning"):
             found += [value for key in ("thinking", "text", "reasoning") if isinstance(value := part.get(key), str)]

@@ -161,7 +161,7 @@ def _tool_call(number: int, role: str, call: Json) -> dict[str, Json]:
     if isinstance(arguments, str) and role == "assistant":
         try:
             arguments = json.loads(arguments)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ValueError("Assistant tool call function.arguments must be valid JSON.") from None
         if not isinstance(arguments, dict):
             raise ValueError("Assistant tool call function.arguments must be a JSON object.")

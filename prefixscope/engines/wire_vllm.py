@@ -198,7 +198,7 @@ def _arguments(value: Json) -> dict[str, Json]:
     if isinstance(value, str) and value:
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
     return value if isinstance(value, dict) else {}
 

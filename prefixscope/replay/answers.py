@@ -38,7 +38,7 @@ async def data_lines(response: httpx.Response) -> AsyncIterator[str]:
 def decoded(data: str | bytes) -> Any:
     try:
         return json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BrokenError("the endpoint sent something that is not JSON") from error
 
 
@@ -48,7 +48,7 @@ def message_of(text: str) -> str:
         found = json.loads(text)
         error = found.get("error", found)
         message = error.get("message", "") if isinstance(error, Mapping) else str(error)
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         message = text
     return " ".join(str(message).split())[:200]
 

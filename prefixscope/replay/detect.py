@@ -52,7 +52,7 @@ def _of_sglang(*answers: Json) -> Json:
 def _json(text: str) -> Json:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -132,7 +132,7 @@ def _success(text: str) -> bool:
     """
     try:
         answer = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return True
     return bool(answer.get("success", True)) if isinstance(answer, Mapping) else True
 

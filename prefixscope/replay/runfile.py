@@ -142,7 +142,7 @@ class RunFile:
                     _check(record, settings, path)
                 else:
                     self._take(record)
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 if number == len(lines):  # only the last line can be half-written: every other ends in a line break
                     _cut_last_line(path, line)
                     break

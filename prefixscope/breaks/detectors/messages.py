@@ -135,7 +135,7 @@ def _json_around(text: str, at: int) -> str | None:
     for match in _OBJECT.finditer(text, 0, at + 1):
         try:
             value, end = decoder.raw_decode(text, match.start())
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if end > at:
             return canonical(value)

@@ -208,7 +208,7 @@ def batches_from_lines(lines: Iterable[bytes], file: str) -> Iterator[EventBatch
             continue
         try:
             yield batch_from_object(_json(line))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise FormatError(f"not a KV event batch: {error}", file=file, line=number) from error
 
 
